@@ -1,0 +1,58 @@
+#ifndef TESSERA_CORE_PHILOX_H_
+#define TESSERA_CORE_PHILOX_H_
+
+#include <array>
+#include <cstdint>
+
+namespace tessera {
+
+// Philox4x32-10, a counter-based generator: Salmon et al., "Parallel random
+// numbers: as easy as 1, 2, 3" (SC 2011). The same key and counter give the
+// same four words everywhere; there is no state to carry or to save.
+inline std::array<uint32_t, 4> Philox(uint64_t key, std::array<uint32_t, 4> counter) {
+  uint32_t k0 = static_cast<uint32_t>(key);
+  uint32_t k1 = static_cast<uint32_t>(key >> 32);
+  for (int round = 0; round < 10; ++round) {
+    const uint64_t p0 = uint64_t{0xD2511F53u} * counter[0];
+    const uint64_t p1 = uint64_t{0xCD9E8D57u} * counter[2];
+    counter = {static_cast<uint32_t>(p1 >> 32) ^ counter[1] ^ k0, static_cast<uint32_t>(p1),
+               static_cast<uint32_t>(p0 >> 32) ^ counter[3] ^ k1, static_cast<uint32_t>(p0)};
+    k0 += 0x9E3779B9u;
+    k1 += 0xBB67AE85u;
+  }
+  return counter;
+}
+
+// What a stream of random numbers is for; streams never overlap.
+enum class RandomPurpose : uint32_t {
+  kInitialization = 1,
+  kDropout = 2,
+  kShuffle = 3,
+  kSample = 4
+};
+
+// Names one stream of numbers: never a rank, so that every world draws the same.
+// Element e of the stream is word e % 4 of Philox at counter
+// {e / 4, stream | purpose << 28, micro_batch, step}.
+struct RandomKey {
+  uint64_t seed = 0;
+  RandomPurpose purpose = RandomPurpose::kDropout;
+  uint32_t stream = 0;  // below 2^28: a layer's dropout, a parameter, ...
+  uint32_t micro_batch = 0;
+  uint32_t step = 0;
+
+  // The four words that hold elements 4 * block .. 4 * block + 3.
+  std::array<uint32_t, 4> Block(uint32_t block) const {
+    return Philox(seed, {block, stream | static_cast<uint32_t>(purpose) << 28, micro_batch, step});
+  }
+  uint32_t Word(uint64_t element) const {
+    return Block(static_cast<uint32_t>(element / 4))[element % 4];
+  }
+};
+
+// A word as a float in [0, 1), exactly: its upper 24 bits.
+inline float UnitFloat(uint32_t word) { return static_cast<float>(word >> 8) * 0x1p-24f; }
+
+}  // namespace tessera
+
+#endif  // TESSERA_CORE_PHILOX_H_
