@@ -1,0 +1,48 @@
+#include "kernels/adamw.h"
+
+#include <algorithm>
+
+#include "kernels/cpu/convert.h"
+
+namespace tessera::kernels {
+namespace {
+
+constexpr int64_t kTile = 16384;
+constexpr int64_t kBlock = 1024;
+
+void UpdateBlock(const AdamWScalars& scalars, const float* __restrict gradient, float factor,
+                 int64_t count, float* __restrict master, float* __restrict first_moment,
+                 float* __restrict second_moment) {
+  const AdamWScalars constants = scalars;  // a copy cannot change inside the loop
+  for (int64_t i = 0; i < count; ++i) {
+    AdamWUpdate(constants, gradient[i] * factor, master[i], first_moment[i], second_moment[i]);
+  }
+}
+
+}  // namespace
+
+absl::Status AdamW(Lane& lane, const AdamWScalars& scalars, const Tensor& gradient,
+                   const double* clip_factor, const Tensor& master, const Tensor& first_moment,
+                   const Tensor& second_moment, const Tensor* parameter) {
+  const int64_t elements = master.elements();
+  TESSERA_CHECK(gradient.elements() == elements && first_moment.elements() == elements &&
+                    second_moment.elements() == elements &&
+                    (parameter == nullptr || parameter->elements() == elements),
+                "tensors differ in size");
+  const float factor = clip_factor == nullptr ? 1.0f : static_cast<float>(*clip_factor);
+  lane.pool().For((elements + kTile - 1) / kTile, [&](int64_t tile) {
+    alignas(64) float gradients[kBlock];
+    const int64_t end = std::min(elements, (tile + 1) * kTile);
+    for (int64_t first = tile * kTile; first < end; first += kBlock) {
+      const int64_t count = std::min(kBlock, end - first);
+      LoadFloats(gradient, first, count, gradients);
+      float* values = master.as<float>() + first;
+      UpdateBlock(scalars, gradients, factor, count, values, first_moment.as<float>() + first,
+                  second_moment.as<float>() + first);
+      if (parameter != nullptr) StoreFloats(values, first, count, *parameter);
+    }
+  });
+  return absl::OkStatus();
+}
+
+}  // namespace tessera::kernels

@@ -1,0 +1,110 @@
+#include "kernels/elementwise.h"
+
+#include <algorithm>
+#include <array>
+#include <cstddef>
+#include <cstring>
+
+#include "kernels/cpu/convert.h"
+
+namespace tessera::kernels {
+namespace {
+
+constexpr int64_t kTile = 16384;
+constexpr int64_t kBlock = 1024;
+
+// Calls body(first, count) for blocks that cover [0, elements).
+template <typename Body>
+void ForBlocks(Lane& lane, int64_t elements, const Body& body) {
+  lane.pool().For((elements + kTile - 1) / kTile, [&](int64_t tile) {
+    const int64_t end = std::min(elements, (tile + 1) * kTile);
+    for (int64_t first = tile * kTile; first < end; first += kBlock) {
+      body(first, std::min(kBlock, end - first));
+    }
+  });
+}
+
+// The words of elements [first, first + kBlock); `first` is a multiple of 4. In a
+// loop of its own, so that many counters are computed at once.
+void RandomWords(const RandomKey& key, int64_t first, uint32_t* __restrict words) {
+  const RandomKey stream = key;
+  const auto base = static_cast<uint32_t>(first / 4);
+  for (uint32_t i = 0; i < kBlock / 4; ++i) {
+    const std::array<uint32_t, 4> block = stream.Block(base + i);
+    for (int j = 0; j < 4; ++j) words[4 * i + j] = block[j];
+  }
+}
+
+}  // namespace
+
+absl::Status SumContributions(Lane& lane, absl::Span<const Tensor> contributions,
+                              const Tensor& out) {
+  TESSERA_CHECK(!contributions.empty(), "a sum of nothing");
+  for (const Tensor& contribution : contributions) {
+    TESSERA_CHECK(contribution.elements() == out.elements(), "tensors differ in size");
+  }
+  ForBlocks(lane, out.elements(), [&](int64_t first, int64_t count) {
+    alignas(64) float sum[kBlock];
+    std::copy_n(contributions[0].as<float>() + first, count, sum);
+    for (const Tensor& contribution : contributions.subspan(1)) {
+      const float* values = contribution.as<float>() + first;
+      for (int64_t i = 0; i < count; ++i) sum[i] += values[i];
+    }
+    StoreFloats(sum, first, count, out);
+  });
+  return absl::OkStatus();
+}
+
+absl::Status Add(Lane& lane, const Tensor& a, const Tensor& b, const Tensor& out) {
+  TESSERA_CHECK(a.elements() == out.elements() && b.elements() == out.elements(),
+                "tensors differ in size");
+  ForBlocks(lane, out.elements(), [&](int64_t first, int64_t count) {
+    alignas(64) float left[kBlock];
+    alignas(64) float right[kBlock];
+    LoadFloats(a, first, count, left);
+    LoadFloats(b, first, count, right);
+    for (int64_t i = 0; i < count; ++i) left[i] += right[i];
+    StoreFloats(left, first, count, out);
+  });
+  return absl::OkStatus();
+}
+
+absl::Status Convert(Lane& lane, const Tensor& from, const Tensor& to) {
+  TESSERA_CHECK(from.elements() == to.elements(), "tensors differ in size");
+  ForBlocks(lane, to.elements(), [&](int64_t first, int64_t count) {
+    alignas(64) float values[kBlock];
+    LoadFloats(from, first, count, values);
+    StoreFloats(values, first, count, to);
+  });
+  return absl::OkStatus();
+}
+
+absl::Status FillZero(Lane& lane, const Tensor& tensor) {
+  auto* bytes = static_cast<std::byte*>(tensor.data);
+  const int64_t size = SizeOf(tensor.dtype);
+  ForBlocks(lane, tensor.elements(), [&](int64_t first, int64_t count) {
+    std::memset(bytes + first * size, 0, count * size);
+  });
+  return absl::OkStatus();
+}
+
+absl::Status Dropout(Lane& lane, const Tensor& x, float probability, const RandomKey& key,
+                     const Tensor& y) {
+  TESSERA_CHECK(x.elements() == y.elements(), "tensors differ in size");
+  TESSERA_CHECK(probability >= 0 && probability < 1, "not a dropout probability");
+  TESSERA_CHECK(x.elements() < int64_t{1} << 34, "more elements than a random stream has");
+  const float scale = 1.0f / (1.0f - probability);
+  ForBlocks(lane, x.elements(), [&](int64_t first, int64_t count) {
+    alignas(64) uint32_t words[kBlock];
+    alignas(64) float values[kBlock];
+    RandomWords(key, first, words);
+    LoadFloats(x, first, count, values);
+    for (int64_t i = 0; i < count; ++i) {
+      values[i] = UnitFloat(words[i]) >= probability ? values[i] * scale : 0.0f;
+    }
+    StoreFloats(values, first, count, y);
+  });
+  return absl::OkStatus();
+}
+
+}  // namespace tessera::kernels
