@@ -28,7 +28,9 @@ TEST(ExactSum, SingleValuesComeBackExactly) {
   std::mt19937_64 random(1);
   for (int i = 0; i < 20000; ++i) {
     const double value = std::bit_cast<double>(random());
-    if (std::isfinite(value)) ASSERT_EQ(Sum({value}), value);
+    if (std::isfinite(value)) {
+      ASSERT_EQ(Sum({value}), value);
+    }
   }
 }
 
@@ -71,7 +73,9 @@ TEST(ExactSum, PairsMatchTheHardware) {
     const double a = std::bit_cast<double>(random());
     const double b = std::bit_cast<double>((std::bit_cast<uint64_t>(a) & 0x7ff0000000000000) |
                                            (random() & 0x800fffffffffffff));
-    if (std::isfinite(a)) ASSERT_EQ(Sum({a, b}), a + b) << a << " " << b;
+    if (std::isfinite(a)) {
+      ASSERT_EQ(Sum({a, b}), a + b) << a << " " << b;
+    }
   }
 }
 
@@ -103,7 +107,9 @@ TEST(ExactSum, MatchesIntegerArithmetic) {
                                                -static_cast<int>(random() % 60)));
     sum.Add(value);
     expected += static_cast<__int128>(value);
-    if (i % 1000 == 0) ASSERT_EQ(sum.Value(), static_cast<double>(expected));
+    if (i % 1000 == 0) {
+      ASSERT_EQ(sum.Value(), static_cast<double>(expected));
+    }
   }
 }
 
