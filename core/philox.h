@@ -6,6 +6,11 @@
 
 namespace tessera {
 
+inline constexpr uint64_t kPhiloxMultiplier0 = 0xD2511F53u;
+inline constexpr uint64_t kPhiloxMultiplier1 = 0xCD9E8D57u;
+inline constexpr uint32_t kPhiloxWeyl0 = 0x9E3779B9u;
+inline constexpr uint32_t kPhiloxWeyl1 = 0xBB67AE85u;
+
 // Philox4x32-10, a counter-based generator: Salmon et al., "Parallel random
 // numbers: as easy as 1, 2, 3" (SC 2011). The same key and counter give the
 // same four words everywhere; there is no state to carry or to save.
@@ -13,12 +18,12 @@ inline std::array<uint32_t, 4> Philox(uint64_t key, std::array<uint32_t, 4> coun
   uint32_t k0 = static_cast<uint32_t>(key);
   uint32_t k1 = static_cast<uint32_t>(key >> 32);
   for (int round = 0; round < 10; ++round) {
-    const uint64_t p0 = uint64_t{0xD2511F53u} * counter[0];
-    const uint64_t p1 = uint64_t{0xCD9E8D57u} * counter[2];
+    const uint64_t p0 = kPhiloxMultiplier0 * counter[0];
+    const uint64_t p1 = kPhiloxMultiplier1 * counter[2];
     counter = {static_cast<uint32_t>(p1 >> 32) ^ counter[1] ^ k0, static_cast<uint32_t>(p1),
                static_cast<uint32_t>(p0 >> 32) ^ counter[3] ^ k1, static_cast<uint32_t>(p0)};
-    k0 += 0x9E3779B9u;
-    k1 += 0xBB67AE85u;
+    k0 += kPhiloxWeyl0;
+    k1 += kPhiloxWeyl1;
   }
   return counter;
 }
@@ -42,8 +47,9 @@ struct RandomKey {
   uint32_t step = 0;
 
   // The four words that hold elements 4 * block .. 4 * block + 3.
-  std::array<uint32_t, 4> Block(uint32_t block) const {
-    return Philox(seed, {block, stream | static_cast<uint32_t>(purpose) << 28, micro_batch, step});
+  std::array<uint32_t, 4> Block(uint32_t block) const { return Philox(seed, Counter(block)); }
+  std::array<uint32_t, 4> Counter(uint32_t block) const {
+    return {block, stream | static_cast<uint32_t>(purpose) << 28, micro_batch, step};
   }
   uint32_t Word(uint64_t element) const {
     return Block(static_cast<uint32_t>(element / 4))[element % 4];

@@ -1,11 +1,11 @@
 #include "kernels/elementwise.h"
 
 #include <algorithm>
-#include <array>
 #include <cstddef>
 #include <cstring>
 
 #include "kernels/cpu/convert.h"
+#include "kernels/cpu/random_words.h"
 
 namespace tessera::kernels {
 namespace {
@@ -22,17 +22,6 @@ void ForBlocks(Lane& lane, int64_t elements, const Body& body) {
       body(first, std::min(kBlock, end - first));
     }
   });
-}
-
-// The words of elements [first, first + kBlock); `first` is a multiple of 4. In a
-// loop of its own, so that many counters are computed at once.
-void RandomWords(const RandomKey& key, int64_t first, uint32_t* __restrict words) {
-  const RandomKey stream = key;
-  const auto base = static_cast<uint32_t>(first / 4);
-  for (uint32_t i = 0; i < kBlock / 4; ++i) {
-    const std::array<uint32_t, 4> block = stream.Block(base + i);
-    for (int j = 0; j < 4; ++j) words[4 * i + j] = block[j];
-  }
 }
 
 }  // namespace
@@ -97,7 +86,7 @@ absl::Status Dropout(Lane& lane, const Tensor& x, float probability, const Rando
   ForBlocks(lane, x.elements(), [&](int64_t first, int64_t count) {
     alignas(64) uint32_t words[kBlock];
     alignas(64) float values[kBlock];
-    RandomWords(key, first, words);
+    RandomWords(key, first, kBlock, words);
     LoadFloats(x, first, count, values);
     for (int64_t i = 0; i < count; ++i) {
       values[i] = UnitFloat(words[i]) >= probability ? values[i] * scale : 0.0f;
