@@ -1,0 +1,175 @@
+#include "sharding/builder.h"
+
+#include <algorithm>
+
+#include "absl/strings/str_cat.h"
+#include "sharding/build.h"
+
+namespace tessera {
+namespace {
+
+absl::Status CheckOptions(const PlanOptions& options) {
+  const auto positive = [](absl::string_view name, int64_t value) {
+    if (value >= 1) return absl::OkStatus();
+    return absl::InvalidArgumentError(absl::StrCat(name, " is ", value, "; it must be at least 1"));
+  };
+  TESSERA_RETURN_IF_ERROR(positive("world", options.world));
+  TESSERA_RETURN_IF_ERROR(positive("micro_sequences", options.micro_sequences));
+  TESSERA_RETURN_IF_ERROR(positive("accumulation", options.accumulation));
+  TESSERA_RETURN_IF_ERROR(positive("sum_group", options.sum_group));
+  TESSERA_RETURN_IF_ERROR(positive("bucket_bytes", options.bucket_bytes));
+  if (options.prefetch < 0) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("prefetch is ", options.prefetch, "; it must not be negative"));
+  }
+  if (options.stage < 0 || options.stage > 3) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("stage is ", options.stage, "; it must be 0, 1, 2 or 3"));
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+absl::StatusOr<Plan> BuildPlan(const Model& model, const PlanOptions& options) {
+  TESSERA_RETURN_IF_ERROR(CheckOptions(options));
+  TESSERA_RETURN_IF_ERROR(Uses::Check(model));
+  if (options.kind == PlanOptions::Kind::kPredict && model.predictor == nullptr) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("model ", model.name, " has no predictor; set Model::predictor"));
+  }
+  std::vector<UnitPartition> partitions;
+  for (const UnitSpec& unit : model.units) {
+    TESSERA_ASSIGN_OR_RETURN(UnitPartition partition, PartitionUnit(unit, options.world));
+    partitions.push_back(std::move(partition));
+  }
+  Plan plan = Builder(model, options, std::move(partitions)).Build();
+  Order(&plan);
+  Place(&plan);
+  return plan;
+}
+
+Builder::Builder(const Model& model, const PlanOptions& options,
+                 std::vector<UnitPartition> partitions)
+    : model_(model), options_(options), uses_(model) {
+  plan_.options = options;
+  plan_.partitions = std::move(partitions);
+  for (const Call& call : model.calls) {
+    footprints_.push_back(call.module->Measure(options.micro_sequences));
+  }
+  if (options.kind == PlanOptions::Kind::kPredict) {
+    footprints_.back() = model.predictor->Measure(options.micro_sequences);
+  }
+  sequence_ = SequenceOf(model, options);
+  if (parameters_sharded()) spans_ = GatherSpans(model, uses_, sequence_, options.prefetch);
+  hidden_.assign(model.calls.size(), -1);
+  saved_.assign(model.calls.size(), -1);
+}
+
+Plan Builder::Build() {
+  AddState();
+  StageBatches();
+  for (size_t p = 0; p < sequence_.size(); ++p) {
+    const Position& at = sequence_[p];
+    Gathers(static_cast<int>(p));
+    if (at.call == 0 && !at.backward) leaf_.assign(model_.units.size(), -1);
+    if (at.backward) {
+      if (Recomputes(at.call)) Forward(at, /*recompute=*/true);
+      Backward(at);
+    } else {
+      Forward(at, /*recompute=*/false);
+    }
+    Releases(static_cast<int>(p));
+    if (at.backward) FoldAndReduce(at);
+  }
+  if (train()) {
+    FinishTraining();
+  } else {
+    FinishForward();
+  }
+  return std::move(plan_);
+}
+
+int Builder::AddBuffer(std::string name, Category category, int64_t bytes, int64_t shard_bytes,
+                       bool persistent) {
+  Buffer buffer;
+  buffer.name = std::move(name);
+  buffer.category = category;
+  buffer.bytes = bytes;
+  buffer.shard_bytes = shard_bytes;
+  buffer.persistent = persistent;
+  plan_.buffers.push_back(std::move(buffer));
+  return static_cast<int>(plan_.buffers.size()) - 1;
+}
+
+Instruction& Builder::Add(Operation operation, LaneKind lane) {
+  Instruction& instruction = plan_.instructions.emplace_back();
+  instruction.operation = operation;
+  instruction.lane = lane;
+  return instruction;
+}
+
+// The latest compute instruction so far, or -1.
+int Builder::LastCompute() const {
+  int last = static_cast<int>(plan_.instructions.size()) - 1;
+  while (last >= 0 && plan_.instructions[last].lane != LaneKind::kCompute) --last;
+  return last;
+}
+
+Access Builder::Whole(Role role, int buffer, int index) const {
+  return {role, buffer, 0, plan_.buffers[buffer].bytes, Scope::kRange, index};
+}
+
+// This rank's shard; the whole of a buffer that is not cut into shards.
+Access Builder::Own(Role role, int buffer) const {
+  if (plan_.buffers[buffer].shard_bytes == 0) return Whole(role, buffer);
+  return {role, buffer, 0, plan_.buffers[buffer].shard_bytes, Scope::kOwn};
+}
+
+Access Builder::Others(Role role, int buffer) const {
+  return {role, buffer, 0, plan_.buffers[buffer].shard_bytes, Scope::kOthers};
+}
+
+Access Builder::Slice(Role role, int buffer, int unit, int parameter, int64_t element_bytes,
+                      int index) const {
+  const UnitPartition& unit_partition = partition(unit);
+  return {role,
+          buffer,
+          unit_partition.offsets[parameter] * element_bytes,
+          unit_partition.sizes[parameter] * element_bytes,
+          Scope::kRange,
+          index};
+}
+
+void Builder::AddState() {
+  for (int u = 0; u < units(); ++u) {
+    const std::string& name = model_.units[u].name;
+    const UnitPartition& p = partition(u);
+    const int64_t shard_bytes = alone() ? 0 : p.shard * element();
+    if (parameters_sharded()) {
+      parameters_.push_back(AddBuffer(absl::StrCat("parameters.", name), Category::kParameters,
+                                      p.shard * element(), 0, true));
+    } else {
+      parameters_.push_back(AddBuffer(absl::StrCat("parameters.", name), Category::kParameters,
+                                      p.padded * element(), shard_bytes, true));
+    }
+    const int64_t state = (optimizer_sharded() ? p.shard : p.padded) * SizeOf(DType::kFloat32);
+    const auto add = [&](absl::string_view kind) {
+      return AddBuffer(absl::StrCat(kind, ".", name), Category::kOptimizer, state, 0, true);
+    };
+    if (has_master()) masters_.push_back(add("master"));
+    momenta_.push_back(add("momentum"));
+    variances_.push_back(add("variance"));
+  }
+  whole_ = parameters_;
+  if (!train()) return;
+  for (int u = 0; u < units(); ++u) {
+    const UnitPartition& p = partition(u);
+    gradients_.push_back(AddBuffer(absl::StrCat("gradient.", model_.units[u].name),
+                                   Category::kGradients,
+                                   (gradients_sharded() ? p.shard : p.padded) * element(),
+                                   gradients_sharded() || alone() ? 0 : p.shard * element()));
+  }
+}
+
+}  // namespace tessera

@@ -1,0 +1,64 @@
+#ifndef TESSERA_SHARDING_SIGNATURE_H_
+#define TESSERA_SHARDING_SIGNATURE_H_
+
+#include <vector>
+
+#include "models/module.h"
+#include "sharding/plan.h"
+#include "sharding/uses.h"
+#include "sharding/value.h"
+
+namespace tessera {
+
+// One operand as the arithmetic of the step demands it.
+struct Operand {
+  Role role = Role::kInput;
+  int index = 0;
+  int64_t bytes = 0;
+  int64_t begin = -1;  // in its buffer or shard; -1 where any place will do
+  Value value;         // what a read must find, or what a write leaves
+};
+
+struct Signature {
+  std::vector<Operand> reads;
+  std::vector<Operand> writes;
+};
+
+// What each instruction of a step must read and write, from the model and the
+// options alone: nothing here looks at how the plan was built.
+class Signatures {
+ public:
+  Signatures(const Model& model, const PlanOptions& options,
+             const std::vector<UnitPartition>& partitions);
+
+  // `parameter_version` is that of the parameters which a gather finds.
+  Signature Of(const Instruction& instruction, int parameter_version) const;
+
+  // The units that have any elements, in order.
+  const std::vector<int>& units() const { return units_; }
+  const Uses& uses() const { return uses_; }
+
+ private:
+  Signature Forward(const Instruction& instruction) const;
+  Signature Backward(const Instruction& instruction) const;
+  Signature Sum(const Instruction& instruction, bool own) const;
+  Signature Update(const Instruction& instruction) const;
+  void AddInputs(const Instruction& instruction, bool parameters, Signature* signature) const;
+  std::vector<Operand> Slots(int unit, int64_t leaves, int64_t begin, int64_t elements) const;
+  Operand Slice(Role role, int unit, int parameter, int index, const Value& value) const;
+  Value FinishedGradient(int unit) const;
+  int64_t element() const { return SizeOf(model_.dtype); }
+  // The elements of a unit that one rank's optimizer state covers.
+  int64_t StateElements(int unit) const;
+
+  const Model& model_;
+  const PlanOptions options_;
+  const std::vector<UnitPartition>& partitions_;
+  const Uses uses_;
+  std::vector<Footprint> footprints_;
+  std::vector<int> units_;
+};
+
+}  // namespace tessera
+
+#endif  // TESSERA_SHARDING_SIGNATURE_H_

@@ -1,0 +1,254 @@
+#include <algorithm>
+#include <array>
+#include <limits>
+#include <optional>
+
+#include "absl/strings/str_cat.h"
+#include "sharding/happens_before.h"
+#include "sharding/interval_map.h"
+#include "sharding/verify.h"
+
+namespace tessera {
+namespace {
+
+class MemoryVerifier {
+ public:
+  MemoryVerifier(const Plan& plan, const Model& model) : plan_(plan), model_(model) {}
+
+  absl::Status Run(int64_t capacity) {
+    TESSERA_RETURN_IF_ERROR(WaitsPointBackwards());
+    TESSERA_RETURN_IF_ERROR(AccessesAreInBounds());
+    TESSERA_RETURN_IF_ERROR(CollectivesMatch());
+    order_.emplace(plan_);
+    TESSERA_RETURN_IF_ERROR(ConflictsAreOrdered());
+    return BuffersDoNotOverlap(capacity);
+  }
+
+ private:
+  std::string Text(int instruction) const { return PrintInstruction(plan_, model_, instruction); }
+  const HappensBefore& order() const { return *order_; }
+
+  absl::Status WaitsPointBackwards() const {
+    for (size_t i = 0; i < plan_.instructions.size(); ++i) {
+      for (int wait : plan_.instructions[i].waits) {
+        if (wait >= 0 && wait < static_cast<int>(i)) continue;
+        return absl::FailedPreconditionError(
+            absl::StrCat("rule 0: a wait does not point backwards: ", Text(static_cast<int>(i))));
+      }
+    }
+    return absl::OkStatus();
+  }
+
+  absl::Status AccessesAreInBounds() const {
+    for (size_t i = 0; i < plan_.instructions.size(); ++i) {
+      const Instruction& instruction = plan_.instructions[i];
+      for (const auto* accesses : {&instruction.reads, &instruction.writes}) {
+        for (const Access& access : *accesses) {
+          const Buffer& buffer = plan_.buffers[access.buffer];
+          const int64_t limit = access.scope == Scope::kRange ? buffer.bytes : buffer.shard_bytes;
+          if (access.begin >= 0 && access.bytes >= 0 && access.begin <= limit - access.bytes) {
+            continue;
+          }
+          return absl::FailedPreconditionError(absl::StrCat("rule 1: an access leaves its buffer ",
+                                                            buffer.name, " of ", buffer.bytes,
+                                                            " bytes: ", Text(static_cast<int>(i))));
+        }
+      }
+    }
+    return absl::OkStatus();
+  }
+
+  absl::Status CollectivesMatch() const {
+    for (const Buffer& buffer : plan_.buffers) {
+      if (buffer.shard_bytes == 0 || buffer.shard_bytes * plan_.options.world == buffer.bytes) {
+        continue;
+      }
+      return absl::FailedPreconditionError(absl::StrCat(
+          "rule 4: buffer ", buffer.name, " has ", buffer.bytes, " bytes, which is not ",
+          plan_.options.world, " shards of ", buffer.shard_bytes));
+    }
+    for (size_t i = 0; i < plan_.instructions.size(); ++i) {
+      const Instruction& instruction = plan_.instructions[i];
+      const auto fail = [&](absl::string_view what) {
+        return absl::FailedPreconditionError(
+            absl::StrCat("rule 4: ", what, ": ", Text(static_cast<int>(i))));
+      };
+      const int64_t world = plan_.options.world;
+      int64_t sent = 0;
+      int64_t received = 0;
+      switch (instruction.operation) {
+        case Operation::kGatherParameters:
+        case Operation::kGatherGradient:
+        case Operation::kGatherLosses:
+        case Operation::kExchange: {
+          if (instruction.reads.size() != 1 || instruction.writes.size() != 1) {
+            return fail("a collective reads one range and writes one");
+          }
+          const Access& read = instruction.reads[0];
+          const Access& write = instruction.writes[0];
+          sent = read.bytes * (read.scope == Scope::kOthers ? world - 1 : world);
+          received = write.bytes * (write.scope == Scope::kOthers ? world : 1);
+          if (sent != received) return fail("a collective's sizes do not match");
+          break;
+        }
+        case Operation::kReduceNorm:
+          break;
+        default:
+          continue;
+      }
+      if (instruction.lane != LaneKind::kCommunication) {
+        return fail("a collective is not in the communication lane");
+      }
+    }
+    return absl::OkStatus();
+  }
+
+  struct Touched {
+    int writer = -1;
+    std::array<int, kLanes> readers = {-1, -1, -1};  // the latest of each lane
+  };
+
+  absl::Status ConflictsAreOrdered() const {
+    std::vector<IntervalMap<Touched>> touched(plan_.buffers.size());
+    for (size_t i = 0; i < plan_.instructions.size(); ++i) {
+      const int self = static_cast<int>(i);
+      const Instruction& instruction = plan_.instructions[i];
+      const int lane = static_cast<int>(instruction.lane);
+      int culprit = -1;
+      int culprit_buffer = -1;
+      const auto check = [&](int other, int buffer) {
+        if (other < 0 || other == self || order().Ordered(other, self)) return;
+        culprit = other;
+        culprit_buffer = buffer;
+      };
+      for (const Access& access : instruction.reads) {
+        ForEachConflictRange(plan_.buffers[access.buffer], access, [&](int64_t begin, int64_t end) {
+          touched[access.buffer].Update(begin, end, [&](Touched& run) {
+            check(run.writer, access.buffer);
+            run.readers[lane] = self;
+          });
+        });
+      }
+      for (const Access& access : instruction.writes) {
+        ForEachConflictRange(plan_.buffers[access.buffer], access, [&](int64_t begin, int64_t end) {
+          touched[access.buffer].ForEach(begin, end, [&](int64_t, int64_t, const Touched& run) {
+            check(run.writer, access.buffer);
+            for (int reader : run.readers) check(reader, access.buffer);
+          });
+          Touched written;
+          written.writer = self;
+          touched[access.buffer].Assign(begin, end, written);
+        });
+      }
+      if (culprit < 0) continue;
+      return absl::FailedPreconditionError(
+          absl::StrCat("rule 2: two accesses to buffer ", plan_.buffers[culprit_buffer].name,
+                       " are not ordered: ", Text(culprit), " and ", Text(self)));
+    }
+    return absl::OkStatus();
+  }
+
+  // Per buffer: which instructions touch it, as far as order is concerned.
+  struct Life {
+    int first = -1;  // in the list
+    int last = -1;
+    std::array<int, kLanes> latest;  // position of the lane's last access, or -1
+    std::array<int, kLanes> known;   // complete before any access starts
+  };
+
+  std::vector<Life> Lives() const {
+    Life untouched;
+    untouched.latest.fill(-1);
+    untouched.known.fill(std::numeric_limits<int>::max());
+    std::vector<Life> lives(plan_.buffers.size(), untouched);
+    for (size_t i = 0; i < plan_.instructions.size(); ++i) {
+      const int self = static_cast<int>(i);
+      const Instruction& instruction = plan_.instructions[i];
+      for (const auto* accesses : {&instruction.reads, &instruction.writes}) {
+        for (const Access& access : *accesses) {
+          Life& life = lives[access.buffer];
+          if (life.first < 0) life.first = self;
+          life.last = self;
+          int& latest = life.latest[static_cast<int>(instruction.lane)];
+          latest = std::max(latest, order().Position(self));
+          for (int l = 0; l < kLanes; ++l) {
+            const bool own = l == static_cast<int>(instruction.lane);
+            const int known = order().Complete(self, static_cast<LaneKind>(l)) - (own ? 1 : 0);
+            life.known[l] = std::min(life.known[l], known);
+          }
+        }
+      }
+    }
+    return lives;
+  }
+
+  absl::Status BuffersDoNotOverlap(int64_t capacity) const {
+    if (plan_.arena_bytes > capacity) {
+      return absl::FailedPreconditionError(
+          absl::StrCat("rule 3: the plan needs ", plan_.arena_bytes,
+                       " bytes of device memory, of which there are ", capacity));
+    }
+    const std::vector<Life> lives = Lives();
+    std::vector<int> by_first;
+    for (size_t b = 0; b < plan_.buffers.size(); ++b) {
+      const Buffer& buffer = plan_.buffers[b];
+      if (buffer.offset < 0 || buffer.offset > plan_.arena_bytes - buffer.bytes) {
+        return absl::FailedPreconditionError(
+            absl::StrCat("rule 3: buffer ", buffer.name, " of ", buffer.bytes, " bytes at offset ",
+                         buffer.offset, " leaves the arena of ", plan_.arena_bytes, " bytes"));
+      }
+      if (buffer.persistent || lives[b].first >= 0) by_first.push_back(static_cast<int>(b));
+    }
+    // Persistent buffers are alive from the beginning to the end.
+    std::stable_sort(by_first.begin(), by_first.end(), [&](int a, int b) {
+      const auto first = [&](int i) { return plan_.buffers[i].persistent ? -1 : lives[i].first; };
+      return first(a) < first(b);
+    });
+    IntervalMap<int> occupant(-1);
+    for (int b : by_first) {
+      const Buffer& buffer = plan_.buffers[b];
+      int culprit = -1;
+      occupant.ForEach(buffer.offset, buffer.offset + buffer.bytes,
+                       [&](int64_t, int64_t, int other) {
+                         if (other >= 0 && !EndsBefore(other, b, lives)) culprit = other;
+                       });
+      if (culprit >= 0) {
+        std::string between;
+        if (lives[culprit].last >= 0 && lives[b].first >= 0) {
+          between = absl::StrCat(": ", Text(lives[culprit].last), " and ", Text(lives[b].first));
+        }
+        return absl::FailedPreconditionError(
+            absl::StrCat("rule 3: buffers ", plan_.buffers[culprit].name, " and ", buffer.name,
+                         " overlap and may be alive together", between));
+      }
+      occupant.Assign(buffer.offset, buffer.offset + buffer.bytes, b);
+    }
+    return absl::OkStatus();
+  }
+
+  // Whether every access to `first` is ordered before every access to `second`.
+  bool EndsBefore(int first, int second, const std::vector<Life>& lives) const {
+    if (plan_.buffers[first].persistent || plan_.buffers[second].persistent) return false;
+    for (int l = 0; l < kLanes; ++l) {
+      if (lives[first].latest[l] >= lives[second].known[l]) return false;
+    }
+    return true;
+  }
+
+  const Plan& plan_;
+  const Model& model_;
+  std::optional<HappensBefore> order_;  // none until waits are known to point backwards
+};
+
+}  // namespace
+
+absl::Status VerifyMemory(const Plan& plan, const Model& model, int64_t capacity) {
+  return MemoryVerifier(plan, model).Run(capacity);
+}
+
+absl::Status Verify(const Plan& plan, const Model& model, int64_t capacity) {
+  TESSERA_RETURN_IF_ERROR(VerifyMemory(plan, model, capacity));
+  return VerifyValues(plan, model);
+}
+
+}  // namespace tessera
