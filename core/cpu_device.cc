@@ -146,15 +146,29 @@ CpuDevice::CpuDevice(const CpuDeviceOptions& options) : options_(options), pool_
 
 CpuDevice::~CpuDevice() { Join().IgnoreError(); }
 
+namespace {
+
+absl::Status OutOfMemory(int64_t bytes) {
+  return absl::ResourceExhaustedError(
+      absl::StrCat("cannot allocate ", bytes, " bytes of host memory: ", std::strerror(errno)));
+}
+
+}  // namespace
+
 absl::StatusOr<std::byte*> CpuDevice::Allocate(int64_t bytes) {
   TESSERA_CHECK(bytes >= 0, absl::StrCat(bytes, " bytes"));
   const size_t size = static_cast<size_t>(std::max<int64_t>(bytes, 1));
+  void* data = mmap(nullptr, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  if (data == MAP_FAILED) return OutOfMemory(bytes);
+  madvise(data, size, MADV_HUGEPAGE);  // fewer TLB misses where the system has them
   // Populated, so that a page that cannot be had shows now and not in a step.
-  void* data = mmap(nullptr, size, PROT_READ | PROT_WRITE,
-                    MAP_PRIVATE | MAP_ANONYMOUS | MAP_POPULATE, -1, 0);
-  if (data == MAP_FAILED) {
-    return absl::ResourceExhaustedError(
-        absl::StrCat("cannot allocate ", bytes, " bytes of host memory: ", std::strerror(errno)));
+  if (madvise(data, size, MADV_POPULATE_WRITE) != 0) {
+    if (errno != EINVAL) {  // which a kernel before 5.14 says
+      const absl::Status status = OutOfMemory(bytes);
+      munmap(data, size);
+      return status;
+    }
+    std::memset(data, 0, size);
   }
   memory_.emplace_back(static_cast<std::byte*>(data), Unmap{size});
   return memory_.back().get();

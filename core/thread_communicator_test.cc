@@ -186,7 +186,9 @@ TEST(ThreadCommunicatorTest, AbortInTheMiddleOfTrafficIsSafe) {
         std::vector<std::byte> own(5000, Value(communicator.rank(), 0, round));
         std::vector<std::byte> out(4 * 5000);
         status = communicator.AllGather(own.data(), out.data(), 5000);
-        if (status.ok()) EXPECT_EQ(out[3 * 5000 + 4999], Value(3, 0, round));
+        if (status.ok()) {
+          EXPECT_EQ(out[3 * 5000 + 4999], Value(3, 0, round));
+        }
       }
       EXPECT_EQ(status, absl::CancelledError("rank 2: enough"));
       if (saboteur.joinable()) saboteur.join();
