@@ -1,0 +1,206 @@
+#include "core/cpu_device.h"
+
+#include <sys/mman.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <chrono>
+#include <condition_variable>
+#include <cstring>
+#include <deque>
+#include <thread>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "core/philox.h"
+#include "core/status.h"
+
+namespace tessera {
+
+// An event is a place in a lane: it has come once the lane has done that much.
+struct CpuDevice::CpuEvent final : Event {
+  CpuLane* lane = nullptr;
+  int64_t position = 0;
+};
+
+class CpuDevice::CpuLane final : public Lane {
+ public:
+  CpuLane(CpuDevice& device, int index)
+      : device_(device), index_(index), thread_([this] { Run(); }) {}
+
+  // All lanes must be idle: another one may still read this one's position.
+  ~CpuLane() override {
+    {
+      const std::lock_guard lock(mutex_);
+      stopping_ = true;
+    }
+    arrival_.notify_one();
+    thread_.join();
+  }
+
+  void Enqueue(std::function<absl::Status()> work) override {
+    Push({.work = std::move(work), .awaited = nullptr, .position = 0});
+  }
+
+  void Record(Event& event) override {
+    auto& own = static_cast<CpuEvent&>(event);
+    const std::lock_guard lock(mutex_);
+    own.lane = this;
+    own.position = enqueued_;
+  }
+
+  void Wait(Event& event) override {
+    const auto& other = static_cast<const CpuEvent&>(event);
+    if (other.lane == nullptr || other.lane == this) return;
+    Push({.work = {}, .awaited = other.lane, .position = other.position});
+  }
+
+  ThreadPool& pool() override { return index_ == 0 ? device_.pool_ : device_.own_thread_; }
+
+  double WaitedSeconds() const override { return 1e-9 * static_cast<double>(waited_.load()); }
+
+  void WaitUntilEmpty() {
+    std::unique_lock lock(mutex_);
+    progress_.wait(lock, [&] { return done_ == enqueued_; });
+  }
+
+ private:
+  struct Item {
+    std::function<absl::Status()> work;  // empty for a wait
+    CpuLane* awaited;
+    int64_t position;
+  };
+
+  void Push(Item item) {
+    {
+      const std::lock_guard lock(mutex_);
+      queue_.push_back(std::move(item));
+      ++enqueued_;
+    }
+    arrival_.notify_one();
+  }
+
+  void WaitUntilDone(int64_t position) {
+    std::unique_lock lock(mutex_);
+    progress_.wait(lock, [&] { return done_ >= position; });
+  }
+
+  void Run() {
+    for (int64_t number = 0;; ++number) {
+      Item item;
+      {
+        std::unique_lock lock(mutex_);
+        arrival_.wait(lock, [&] { return stopping_ || !queue_.empty(); });
+        if (queue_.empty()) return;
+        item = std::move(queue_.front());
+        queue_.pop_front();
+      }
+      if (device_.options_.jitter_seed != 0) SleepSometimes(number);
+      Perform(item);
+      item.work = nullptr;  // what it captured ends before anybody hears that it is done
+      {
+        const std::lock_guard lock(mutex_);
+        ++done_;
+      }
+      progress_.notify_all();
+    }
+  }
+
+  void Perform(const Item& item) {
+    if (item.awaited != nullptr) {
+      const auto start = std::chrono::steady_clock::now();
+      item.awaited->WaitUntilDone(item.position);
+      const std::chrono::nanoseconds time = std::chrono::steady_clock::now() - start;
+      waited_ += time.count();
+    } else if (!device_.failed_) {
+      if (const absl::Status status = item.work(); !status.ok()) device_.Fail(status);
+    }
+  }
+
+  void SleepSometimes(int64_t number) const {
+    const auto words = Philox(device_.options_.jitter_seed,
+                              {static_cast<uint32_t>(number), static_cast<uint32_t>(index_), 0, 0});
+    if (words[0] % 4 == 0) std::this_thread::sleep_for(std::chrono::microseconds(words[1] % 300));
+  }
+
+  CpuDevice& device_;
+  const int index_;
+  std::atomic<int64_t> waited_ = 0;  // nanoseconds
+
+  std::mutex mutex_;  // guards the fields below
+  std::condition_variable arrival_;
+  std::condition_variable progress_;
+  std::deque<Item> queue_;
+  int64_t enqueued_ = 0;
+  int64_t done_ = 0;
+  bool stopping_ = false;
+
+  std::thread thread_;  // last: it uses all of the above
+};
+
+CpuDevice::CpuDevice(const CpuDeviceOptions& options) : options_(options), pool_(options.threads) {
+  for (int index = 0; index < options.lanes; ++index) {
+    lanes_.push_back(std::make_unique<CpuLane>(*this, index));
+  }
+}
+
+CpuDevice::~CpuDevice() { Join().IgnoreError(); }
+
+namespace {
+
+absl::Status OutOfMemory(int64_t bytes) {
+  return absl::ResourceExhaustedError(
+      absl::StrCat("cannot allocate ", bytes, " bytes of host memory: ", std::strerror(errno)));
+}
+
+}  // namespace
+
+absl::StatusOr<std::byte*> CpuDevice::Allocate(int64_t bytes) {
+  TESSERA_CHECK(bytes >= 0, absl::StrCat(bytes, " bytes"));
+  const size_t size = static_cast<size_t>(std::max<int64_t>(bytes, 1));
+  void* data = mmap(nullptr, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  if (data == MAP_FAILED) return OutOfMemory(bytes);
+  madvise(data, size, MADV_HUGEPAGE);  // fewer TLB misses where the system has them
+  // Populated, so that a page that cannot be had shows now and not in a step.
+  if (madvise(data, size, MADV_POPULATE_WRITE) != 0) {
+    if (errno != EINVAL) {  // which a kernel before 5.14 says
+      const absl::Status status = OutOfMemory(bytes);
+      munmap(data, size);
+      return status;
+    }
+    std::memset(data, 0, size);
+  }
+  memory_.emplace_back(static_cast<std::byte*>(data), Unmap{size});
+  return memory_.back().get();
+}
+
+void CpuDevice::Unmap::operator()(std::byte* data) const { munmap(data, bytes); }
+
+std::unique_ptr<Event> CpuDevice::CreateEvent() { return std::make_unique<CpuEvent>(); }
+
+Lane& CpuDevice::lane(int index) { return *lanes_[index]; }
+
+void CpuDevice::OnFailure(std::function<void(const absl::Status&)> callback) {
+  const std::lock_guard lock(failure_mutex_);
+  on_failure_ = std::move(callback);
+}
+
+absl::Status CpuDevice::Join() {
+  for (const auto& lane : lanes_) lane->WaitUntilEmpty();
+  const std::lock_guard lock(failure_mutex_);
+  return failure_;
+}
+
+void CpuDevice::Fail(const absl::Status& status) {
+  std::function<void(const absl::Status&)> callback;
+  {
+    const std::lock_guard lock(failure_mutex_);
+    if (!failure_.ok()) return;
+    failure_ = status;
+    failed_ = true;
+    callback = on_failure_;
+  }
+  if (callback) callback(status);
+}
+
+}  // namespace tessera
