@@ -1,3 +1,5 @@
+#include <vector>
+
 #include "core/status.h"
 #include "kernels/elementwise.h"
 #include "kernels/embedding.h"

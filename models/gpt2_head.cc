@@ -1,4 +1,4 @@
-#include <algorithm>
+#include <vector>
 
 #include "core/status.h"
 #include "kernels/layernorm.h"
