@@ -1,0 +1,37 @@
+#ifndef TESSERA_KERNELS_ATTENTION_H_
+#define TESSERA_KERNELS_ATTENTION_H_
+
+#include <cstdint>
+
+#include "absl/status/status.h"
+#include "core/device.h"
+#include "core/philox.h"
+#include "core/tensor.h"
+
+namespace tessera::kernels {
+
+// Causal multi-head attention. A row of qkv [B, T, 3C] is q | k | v, each C wide:
+// `heads` heads of C / heads. For one head, with d = C / heads,
+//   P = softmax of q k^T / sqrt(d) over the keys j <= i,   out = D(P) v,
+// where D drops an element with `dropout_probability` and divides the others by
+// the probability to stay; element (b, h, i, j) of P is element
+// ((b * heads + h) * T + i) * T + j of `key`. Heads stand side by side in out
+// [B, T, C]. log_sum_exp, fp32 [B, heads, T], gets ln of the softmax's
+// denominators, for the backward; its data may be null.
+//
+// qkv and out are fp32 or bf16, P is rounded to that type, sums are fp32. Nothing
+// of size T x T is stored: scratch is a few blocks of 64 x T per thread. Errors
+// are those of MatMul.
+absl::Status AttentionForward(Lane& lane, const Tensor& qkv, int64_t heads,
+                              float dropout_probability, const RandomKey& key, const Tensor& out,
+                              const Tensor& log_sum_exp);
+
+// The gradient of qkv from that of out, the rest as the forward had and left it.
+absl::Status AttentionBackward(Lane& lane, const Tensor& qkv, const Tensor& out,
+                               const Tensor& log_sum_exp, const Tensor& d_out, int64_t heads,
+                               float dropout_probability, const RandomKey& key,
+                               const Tensor& d_qkv);
+
+}  // namespace tessera::kernels
+
+#endif  // TESSERA_KERNELS_ATTENTION_H_

@@ -1,0 +1,299 @@
+#include "kernels/attention.h"
+
+#include <algorithm>
+#include <cmath>
+#include <vector>
+
+#include "core/status.h"
+#include "kernels/cpu/gemm.h"
+#include "kernels/cpu/random_words.h"
+#include "kernels/cpu/scratch.h"
+#include "kernels/cpu/vector_math.h"
+
+namespace tessera::kernels {
+namespace {
+
+constexpr int64_t kBlock = 64;  // queries
+
+int64_t RoundUp(int64_t value, int64_t multiple) {
+  return (value + multiple - 1) / multiple * multiple;
+}
+
+// Where things are, and what every tile shares.
+struct Problem {
+  Problem(const Tensor& qkv, int64_t heads, float dropout_probability, const RandomKey& key)
+      : dtype(qkv.dtype),
+        batch(qkv.shape[0]),
+        time(qkv.shape[1]),
+        channels(qkv.shape[2] / 3),
+        heads(heads),
+        head_size(channels / heads),
+        blocks((time + kBlock - 1) / kBlock),
+        stride(RoundUp(time, 16)),
+        scale(1.0f / std::sqrt(static_cast<float>(head_size))),
+        dropout_probability(dropout_probability),
+        key(key) {
+    TESSERA_CHECK(qkv.shape.size() == 3 && qkv.shape[2] == 3 * heads * head_size, "shape of qkv");
+    TESSERA_CHECK(dropout_probability >= 0 && dropout_probability < 1, "dropout probability");
+    // A stream of random numbers has 2^34 elements.
+    TESSERA_CHECK(dropout_probability == 0 || batch * heads * time * time <= int64_t{1} << 34,
+                  "attention is too large for its dropout");
+  }
+
+  int64_t Queries(int64_t block) const { return std::min(kBlock, time - block * kBlock); }
+  // That the queries of a block see.
+  int64_t Keys(int64_t block) const { return block * kBlock + Queries(block); }
+
+  DType dtype;
+  int64_t batch;
+  int64_t time;
+  int64_t channels;
+  int64_t heads;
+  int64_t head_size;
+  int64_t blocks;
+  int64_t stride;  // of a row of scratch with an element per key
+  float scale;
+  float dropout_probability;
+  RandomKey key;
+};
+
+// One head of one sequence.
+template <typename T>
+struct Head {
+  Head(const Problem& problem, int64_t index, const Tensor& qkv)
+      : index(index),
+        sequence(index / problem.heads),
+        channel(index % problem.heads * problem.head_size),
+        q(qkv.as<T>() + sequence * problem.time * 3 * problem.channels + channel),
+        k(q + problem.channels),
+        v(k + problem.channels) {}
+
+  // Of the head in a tensor [B, T, C].
+  T* In(const Problem& problem, const Tensor& tensor) const {
+    return tensor.as<T>() + sequence * problem.time * problem.channels + channel;
+  }
+
+  int64_t index;
+  int64_t sequence;
+  int64_t channel;
+  T* q;
+  T* k;
+  T* v;
+};
+
+// The factors of row `query` of P under dropout: 0 or 1 / (1 - probability).
+// `words` is scratch. Both hold stride + 64 elements.
+void DropoutFactors(const Problem& problem, int64_t head, int64_t query, uint32_t* words,
+                    float* factors) {
+  const int64_t first = (head * problem.time + query) * problem.time;
+  const int64_t aligned = first / 4 * 4;
+  const int64_t skipped = first - aligned;
+  const float kept = 1.0f / (1.0f - problem.dropout_probability);
+  const float probability = problem.dropout_probability;
+  RandomWords(problem.key, aligned, RoundUp(query + 1 + skipped, kRandomWordsWidth), words);
+  for (int64_t j = 0; j <= query; ++j) {
+    factors[j] = UnitFloat(words[skipped + j]) < probability ? 0.0f : kept;
+  }
+}
+
+// The products of a block of queries.
+struct Products {
+  const Gemm* scores = nullptr;    // q k^T and d_out v^T
+  const Gemm* weighted = nullptr;  // P v and dS k
+  const Gemm* gradient_scores = nullptr;
+  const Gemm* transposed = nullptr;      // dk += dS^T q
+  const Gemm* transposed_out = nullptr;  // dv += P^T d_out
+};
+
+GemmShape Scores(const Problem& problem, int64_t block, int64_t a_stride) {
+  return {.m = problem.Queries(block),
+          .n = problem.Keys(block),
+          .k = problem.head_size,
+          .a_stride = a_stride,
+          .b_stride = 3 * problem.channels,
+          .c_stride = problem.stride,
+          .transpose_b = Transpose::kYes,
+          .input = problem.dtype};
+}
+
+GemmShape Weighted(const Problem& problem, int64_t block, int64_t c_stride) {
+  return {.m = problem.Queries(block),
+          .n = problem.head_size,
+          .k = problem.Keys(block),
+          .a_stride = problem.stride,
+          .b_stride = 3 * problem.channels,
+          .c_stride = c_stride,
+          .input = problem.dtype,
+          .output = problem.dtype};
+}
+
+// Blocks are visited from the last, which has every key, to the first.
+GemmShape Transposed(const Problem& problem, int64_t block, int64_t b_stride) {
+  return {.m = problem.Keys(block),
+          .n = problem.head_size,
+          .k = problem.Queries(block),
+          .a_stride = problem.stride,
+          .b_stride = b_stride,
+          .c_stride = problem.head_size,
+          .transpose_a = Transpose::kYes,
+          .input = problem.dtype,
+          .accumulate = block != problem.blocks - 1};
+}
+
+template <typename T>
+void ForwardBlock(const Problem& problem, const Products& products, int64_t index, int64_t block,
+                  const Tensor& qkv, const Tensor& out, float* log_sum_exp) {
+  const Head<T> head(problem, index, qkv);
+  const float scale = problem.scale;
+  const int64_t first = block * kBlock;
+  const int64_t keys = problem.Keys(block);
+  const int64_t area = kBlock * problem.stride;
+  float* scores = Scratch<float>(ScratchUse::kAttention, 2 * area + 2 * (problem.stride + 64));
+  T* probabilities = reinterpret_cast<T*>(scores + area);
+  float* factors = scores + 2 * area;
+  uint32_t* words = reinterpret_cast<uint32_t*>(factors + problem.stride + 64);
+
+  products.scores->Run(head.q + first * 3 * problem.channels, head.k, nullptr, scores);
+  for (int64_t i = 0; i < problem.Queries(block); ++i) {
+    const int64_t query = first + i;
+    const int64_t seen = query + 1;
+    float* row = scores + i * problem.stride;
+    T* to = probabilities + i * problem.stride;
+    const float largest = Max(row, seen) * scale;
+    for (int64_t j = 0; j < seen; ++j) row[j] = Exp(std::fma(row[j], scale, -largest));
+    const float sum = Sum(seen, [=](int64_t j) { return row[j]; });
+    const float inverse = 1.0f / sum;
+    if (problem.dropout_probability > 0) {
+      DropoutFactors(problem, index, query, words, factors);
+      for (int64_t j = 0; j < seen; ++j) to[j] = static_cast<T>(row[j] * inverse * factors[j]);
+    } else {
+      for (int64_t j = 0; j < seen; ++j) to[j] = static_cast<T>(row[j] * inverse);
+    }
+    std::fill(to + seen, to + keys, T(0.0f));
+    if (log_sum_exp != nullptr) {
+      log_sum_exp[index * problem.time + query] = largest + std::log(sum);
+    }
+  }
+  products.weighted->Run(probabilities, head.v, nullptr,
+                         head.In(problem, out) + first * problem.channels);
+}
+
+template <typename T>
+void BackwardHead(const Problem& problem, const std::vector<Products>& products, int64_t index,
+                  const Tensor& qkv, const Tensor& out, const float* log_sum_exp,
+                  const Tensor& d_out, const Tensor& d_qkv) {
+  const Head<T> head(problem, index, qkv);
+  const Head<T> gradient(problem, index, d_qkv);
+  const float scale = problem.scale;
+  const int64_t area = kBlock * problem.stride;
+  const int64_t head_elements = RoundUp(problem.time * problem.head_size, 16);
+  float* scores = Scratch<float>(ScratchUse::kAttention,
+                                 4 * area + 2 * head_elements + 2 * (problem.stride + 64));
+  float* d_probabilities = scores + area;
+  T* dropped = reinterpret_cast<T*>(d_probabilities + area);  // D(P)
+  T* d_scores = reinterpret_cast<T*>(d_probabilities + 2 * area);
+  float* dk = d_probabilities + 3 * area;
+  float* dv = dk + head_elements;
+  float* factors = dv + head_elements;
+  uint32_t* words = reinterpret_cast<uint32_t*>(factors + problem.stride + 64);
+  std::fill(factors, factors + problem.time, 1.0f);
+
+  for (int64_t block = problem.blocks - 1; block >= 0; --block) {
+    const int64_t first = block * kBlock;
+    const int64_t keys = problem.Keys(block);
+    const T* block_q = head.q + first * 3 * problem.channels;
+    const T* block_out = head.In(problem, out) + first * problem.channels;
+    const T* block_d_out = head.In(problem, d_out) + first * problem.channels;
+    products[block].scores->Run(block_q, head.k, nullptr, scores);
+    products[block].gradient_scores->Run(block_d_out, head.v, nullptr, d_probabilities);
+    for (int64_t i = 0; i < problem.Queries(block); ++i) {
+      const int64_t query = first + i;
+      const int64_t seen = query + 1;
+      const T* out_row = block_out + i * problem.channels;
+      const T* d_out_row = block_d_out + i * problem.channels;
+      // The sum over j of P dP, without the sum: out . d_out.
+      const float mean = Sum(problem.head_size, [=](int64_t c) {
+        return ToFloat(out_row[c]) * ToFloat(d_out_row[c]);
+      });
+      const float* from = scores + i * problem.stride;
+      const float* d_from = d_probabilities + i * problem.stride;
+      T* to = dropped + i * problem.stride;
+      T* d_to = d_scores + i * problem.stride;
+      const float minus_log_sum_exp = -log_sum_exp[index * problem.time + query];
+      if (problem.dropout_probability > 0) {
+        DropoutFactors(problem, index, query, words, factors);
+      }
+      for (int64_t j = 0; j < seen; ++j) {
+        const float p = Exp(std::fma(from[j], scale, minus_log_sum_exp));
+        to[j] = static_cast<T>(p * factors[j]);
+        d_to[j] = static_cast<T>(p * std::fma(d_from[j], factors[j], -mean) * scale);
+      }
+      std::fill(to + seen, to + keys, T(0.0f));
+      std::fill(d_to + seen, d_to + keys, T(0.0f));
+    }
+    products[block].weighted->Run(d_scores, head.k, nullptr,
+                                  gradient.q + first * 3 * problem.channels);
+    products[block].transposed->Run(d_scores, block_q, nullptr, dk);
+    products[block].transposed_out->Run(dropped, block_d_out, nullptr, dv);
+  }
+  for (int64_t i = 0; i < problem.time; ++i) {
+    for (int64_t c = 0; c < problem.head_size; ++c) {
+      gradient.k[i * 3 * problem.channels + c] = static_cast<T>(dk[i * problem.head_size + c]);
+      gradient.v[i * 3 * problem.channels + c] = static_cast<T>(dv[i * problem.head_size + c]);
+    }
+  }
+}
+
+}  // namespace
+
+absl::Status AttentionForward(Lane& lane, const Tensor& qkv, int64_t heads,
+                              float dropout_probability, const RandomKey& key, const Tensor& out,
+                              const Tensor& log_sum_exp) {
+  const Problem problem(qkv, heads, dropout_probability, key);
+  TESSERA_CHECK(out.dtype == qkv.dtype && 3 * out.elements() == qkv.elements(), "out");
+  if (qkv.elements() == 0) return absl::OkStatus();
+  std::vector<Products> products(static_cast<size_t>(problem.blocks));
+  for (int64_t block = 0; block < problem.blocks; ++block) {
+    TESSERA_ASSIGN_OR_RETURN(products[block].scores,
+                             Gemm::Get(Scores(problem, block, 3 * problem.channels)));
+    TESSERA_ASSIGN_OR_RETURN(products[block].weighted,
+                             Gemm::Get(Weighted(problem, block, problem.channels)));
+  }
+  float* const sums = log_sum_exp.data == nullptr ? nullptr : log_sum_exp.as<float>();
+  const auto run = qkv.dtype == DType::kBFloat16 ? ForwardBlock<BFloat16> : ForwardBlock<float>;
+  lane.pool().For(problem.batch * heads * problem.blocks, [&](int64_t tile) {
+    const int64_t block = tile % problem.blocks;
+    run(problem, products[block], tile / problem.blocks, block, qkv, out, sums);
+  });
+  return absl::OkStatus();
+}
+
+absl::Status AttentionBackward(Lane& lane, const Tensor& qkv, const Tensor& out,
+                               const Tensor& log_sum_exp, const Tensor& d_out, int64_t heads,
+                               float dropout_probability, const RandomKey& key,
+                               const Tensor& d_qkv) {
+  const Problem problem(qkv, heads, dropout_probability, key);
+  TESSERA_CHECK(d_qkv.dtype == qkv.dtype && d_qkv.shape == qkv.shape, "d_qkv");
+  TESSERA_CHECK(d_out.dtype == qkv.dtype && d_out.shape == out.shape, "d_out");
+  if (qkv.elements() == 0) return absl::OkStatus();
+  const int64_t row = 3 * problem.channels;
+  std::vector<Products> products(static_cast<size_t>(problem.blocks));
+  for (int64_t block = 0; block < problem.blocks; ++block) {
+    Products& of = products[block];
+    TESSERA_ASSIGN_OR_RETURN(of.scores, Gemm::Get(Scores(problem, block, row)));
+    TESSERA_ASSIGN_OR_RETURN(of.gradient_scores,
+                             Gemm::Get(Scores(problem, block, problem.channels)));
+    TESSERA_ASSIGN_OR_RETURN(of.weighted, Gemm::Get(Weighted(problem, block, row)));
+    TESSERA_ASSIGN_OR_RETURN(of.transposed, Gemm::Get(Transposed(problem, block, row)));
+    TESSERA_ASSIGN_OR_RETURN(of.transposed_out,
+                             Gemm::Get(Transposed(problem, block, problem.channels)));
+  }
+  const float* const sums = log_sum_exp.as<float>();
+  const auto run = qkv.dtype == DType::kBFloat16 ? BackwardHead<BFloat16> : BackwardHead<float>;
+  lane.pool().For(problem.batch * heads, [&](int64_t index) {
+    run(problem, products, index, qkv, out, sums, d_out, d_qkv);
+  });
+  return absl::OkStatus();
+}
+
+}  // namespace tessera::kernels

@@ -1,0 +1,150 @@
+#include "kernels/matmul.h"
+
+#include <algorithm>
+#include <cmath>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "gtest/gtest.h"
+#include "kernels/cpu/gemm.h"
+#include "kernels/testing/kernel_test_util.h"
+
+namespace tessera::kernels {
+namespace {
+
+struct Case {
+  int64_t m = 0;
+  int64_t k = 0;
+  int64_t n = 0;
+  Transpose transpose_a = Transpose::kNo;
+  Transpose transpose_b = Transpose::kNo;
+  DType input = DType::kFloat32;
+  DType output = DType::kFloat32;
+  bool bias = false;
+};
+
+std::string NameOf(const Case& c) {
+  return absl::StrCat(c.m, "x", c.k, "x", c.n, c.transpose_a == Transpose::kYes ? " a'" : "",
+                      c.transpose_b == Transpose::kYes ? " b'" : "", " ", tessera::NameOf(c.input),
+                      "->", tessera::NameOf(c.output), c.bias ? " bias" : "");
+}
+
+Array MakeMatrix(DType dtype, int64_t rows, int64_t columns, Transpose transpose, uint32_t stream) {
+  if (transpose == Transpose::kYes) std::swap(rows, columns);
+  return RandomArray(dtype, {rows, columns}, stream);
+}
+
+std::vector<double> Reference(const Case& c, const Array& a, const Array& b, const Array& bias) {
+  const std::vector<double> av = a.values();
+  const std::vector<double> bv = b.values();
+  const std::vector<double> bias_values = bias.values();
+  std::vector<double> result(static_cast<size_t>(c.m * c.n));
+  for (int64_t i = 0; i < c.m; ++i) {
+    for (int64_t j = 0; j < c.n; ++j) {
+      double sum = c.bias ? bias_values[j] : 0;
+      for (int64_t l = 0; l < c.k; ++l) {
+        sum += av[c.transpose_a == Transpose::kYes ? l * c.m + i : i * c.k + l] *
+               bv[c.transpose_b == Transpose::kYes ? j * c.k + l : l * c.n + j];
+      }
+      result[i * c.n + j] = sum;
+    }
+  }
+  return result;
+}
+
+void Check(const Case& c) {
+  SCOPED_TRACE(NameOf(c));
+  const Array a = MakeMatrix(c.input, c.m, c.k, c.transpose_a, 1);
+  const Array b = MakeMatrix(c.input, c.k, c.n, c.transpose_b, 2);
+  const Array bias = RandomArray(c.input, {c.n}, 3);
+  const Array out(c.output, {c.m, c.n});
+  InlineLane lane(2);
+  const absl::Status status = MatMul(lane, a.tensor(), c.transpose_a, b.tensor(), c.transpose_b,
+                                     c.bias ? &bias.tensor() : nullptr, out.tensor());
+  ASSERT_TRUE(status.ok()) << status;
+  ExpectClose(out, Reference(c, a, b, bias), Tolerance(c.output),
+              std::max(1.0, std::sqrt(c.k) / 8));
+}
+
+TEST(MatMul, AgreesWithDoublePrecision) {
+  const std::vector<std::vector<int64_t>> shapes = {
+      {1, 1, 1}, {3, 48, 5}, {255, 64, 97}, {17, 257, 1}, {300, 33, 400}};
+  for (const auto& shape : shapes) {
+    for (const Transpose transpose_a : {Transpose::kNo, Transpose::kYes}) {
+      for (const Transpose transpose_b : {Transpose::kNo, Transpose::kYes}) {
+        for (const bool bias : {false, true}) {
+          for (const auto& [input, output] : {std::pair(DType::kFloat32, DType::kFloat32),
+                                              std::pair(DType::kBFloat16, DType::kBFloat16),
+                                              std::pair(DType::kBFloat16, DType::kFloat32)}) {
+            Check({shape[0], shape[1], shape[2], transpose_a, transpose_b, input, output, bias});
+          }
+        }
+      }
+    }
+  }
+}
+
+TEST(MatMul, DeepProductHasItsOwnTiling) {
+  Check({.m = 3, .k = 16385, .n = 390, .transpose_b = Transpose::kYes});
+}
+
+TEST(MatMul, ZeroExtents) {
+  for (const DType dtype : {DType::kFloat32, DType::kBFloat16}) {
+    for (const bool bias : {false, true}) {
+      Check({.m = 0, .k = 3, .n = 4, .input = dtype, .output = dtype, .bias = bias});
+      Check({.m = 3, .k = 0, .n = 4, .input = dtype, .output = dtype, .bias = bias});
+      Check({.m = 3, .k = 4, .n = 0, .input = dtype, .output = dtype, .bias = bias});
+    }
+  }
+}
+
+TEST(MatMul, CollapsesAllButTheLastExtent) {
+  InlineLane lane(1);
+  const Array a(DType::kFloat32, {2, 1, 2}, {1, 2, 3, 4});
+  const Array b(DType::kFloat32, {2, 1}, {10, 100});
+  const Array c(DType::kFloat32, {2, 1, 1});
+  ASSERT_TRUE(
+      MatMul(lane, a.tensor(), Transpose::kNo, b.tensor(), Transpose::kNo, nullptr, c.tensor())
+          .ok());
+  EXPECT_EQ(c.values(), (std::vector<double>{210, 430}));
+}
+
+TEST(MatMul, SameBitsForAnyNumberOfThreads) {
+  // A weight gradient of a small layer, where a split sum would show.
+  for (const DType dtype : {DType::kFloat32, DType::kBFloat16}) {
+    const Array x = RandomArray(dtype, {2048, 300}, 1);
+    const Array gradient = RandomArray(dtype, {2048, 400}, 2);
+    ExpectThreadIndependent([&](Lane& lane) {
+      std::vector<Array> outputs;
+      outputs.emplace_back(dtype, Shape{300, 400});
+      EXPECT_TRUE(MatMul(lane, x.tensor(), Transpose::kYes, gradient.tensor(), Transpose::kNo,
+                         nullptr, outputs[0].tensor())
+                      .ok());
+      return outputs;
+    });
+  }
+}
+
+TEST(Gemm, AccumulatesInStridedMemory) {
+  for (const DType dtype : {DType::kFloat32, DType::kBFloat16}) {
+    const Array a(dtype, {2, 3}, {1, 2, 9, 3, 4, 9});
+    const Array b(dtype, {2, 3}, {1, 10, 9, 100, 1000, 9});
+    const Array c(DType::kFloat32, {2, 3}, {1, 2, 3, 4, 5, 6});
+    const auto gemm = Gemm::Get({.m = 2,
+                                 .n = 2,
+                                 .k = 2,
+                                 .a_stride = 3,
+                                 .b_stride = 3,
+                                 .c_stride = 3,
+                                 .input = dtype,
+                                 .accumulate = true});
+    ASSERT_TRUE(gemm.ok()) << gemm.status();
+    (*gemm)->Run(a.bytes(), b.bytes(), nullptr, c.bytes());
+    EXPECT_EQ(c.values(), (std::vector<double>{202, 2012, 3, 407, 4035, 6}));
+  }
+}
+
+}  // namespace
+}  // namespace tessera::kernels

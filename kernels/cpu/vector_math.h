@@ -1,0 +1,81 @@
+#ifndef TESSERA_KERNELS_CPU_VECTOR_MATH_H_
+#define TESSERA_KERNELS_CPU_VECTOR_MATH_H_
+
+#include <bit>
+#include <cmath>
+#include <cstdint>
+#include <limits>
+
+#include "core/dtype.h"
+
+namespace tessera::kernels {
+
+// Functions without branches or calls, so that loops over them vectorise, and
+// without fusing that is not written, so that every compiler gives the same bits.
+
+// e^x within 2 units in the last place, for x clamped to where the result is a
+// normal number: [-87.3, 88]. A NaN stays one.
+//
+// x = n ln 2 + r with |r| <= ln(2) / 2, the subtraction in two steps (Cody and
+// Waite), e^r by its Taylor polynomial, 2^n by the exponent's bits.
+inline float Exp(float x) {
+  constexpr float kLowest = -87.33654f;  // ln of the smallest normal number
+  constexpr float kRound = 0x1.8p23f;    // adding it rounds to an integer, in its low bits
+  constexpr float kLn2High = 0x1.62e4p-1f;
+  constexpr float kLn2Low = 0x1.7f7d1cp-20f;
+  float clamped = x < kLowest ? kLowest : x;
+  clamped = clamped > 88.0f ? 88.0f : clamped;
+  const float shifted = std::fma(clamped, 0x1.715476p0f, kRound);
+  const float n = shifted - kRound;
+  float r = std::fma(n, -kLn2High, clamped);
+  r = std::fma(n, -kLn2Low, r);
+  float p = 1.0f / 5040;
+  p = std::fma(p, r, 1.0f / 720);
+  p = std::fma(p, r, 1.0f / 120);
+  p = std::fma(p, r, 1.0f / 24);
+  p = std::fma(p, r, 1.0f / 6);
+  p = std::fma(p, r, 0.5f);
+  p = std::fma(p, r, 1.0f);
+  p = std::fma(p, r, 1.0f);
+  const uint32_t exponent = (std::bit_cast<uint32_t>(shifted) + 127u) << 23;
+  return p * std::bit_cast<float>(exponent);
+}
+
+inline float ToFloat(float value) { return value; }
+inline float ToFloat(BFloat16 value) { return static_cast<float>(value); }
+
+// Sums and maxima keep this many running values, which makes them vectorise in
+// an order that the code fixes.
+inline constexpr int64_t kRunning = 16;
+
+// combine(...combine(initial, value(0))..., value(count - 1)), in a fixed order.
+template <typename Value, typename Combine>
+float Reduce(int64_t count, float initial, Value value, Combine combine) {
+  float running[kRunning];
+  for (float& r : running) r = initial;
+  int64_t i = 0;
+  for (; i + kRunning <= count; i += kRunning) {
+    for (int64_t l = 0; l < kRunning; ++l) running[l] = combine(running[l], value(i + l));
+  }
+  for (int64_t l = 0; i + l < count; ++l) running[l] = combine(running[l], value(i + l));
+  for (int64_t width = kRunning / 2; width > 0; width /= 2) {
+    for (int64_t l = 0; l < width; ++l) running[l] = combine(running[l], running[l + width]);
+  }
+  return running[0];
+}
+
+template <typename Value>
+float Sum(int64_t count, Value value) {
+  return Reduce(count, 0.0f, value, [](float a, float b) { return a + b; });
+}
+
+// Ignores NaNs. -inf of nothing.
+inline float Max(const float* values, int64_t count) {
+  return Reduce(
+      count, -std::numeric_limits<float>::infinity(), [=](int64_t i) { return values[i]; },
+      [](float a, float b) { return b > a ? b : a; });
+}
+
+}  // namespace tessera::kernels
+
+#endif  // TESSERA_KERNELS_CPU_VECTOR_MATH_H_

@@ -1,0 +1,38 @@
+#ifndef TESSERA_KERNELS_LAYERNORM_H_
+#define TESSERA_KERNELS_LAYERNORM_H_
+
+#include <cstddef>
+#include <cstdint>
+
+#include "absl/status/status.h"
+#include "core/device.h"
+#include "core/tensor.h"
+
+namespace tessera::kernels {
+
+inline constexpr float kLayerNormEpsilon = 1e-5f;
+
+// Layer normalisation of every row (Ba, Kiros and Hinton, arXiv 1607.06450):
+//   out = (s - mean) * rstd * weight + bias,  rstd = 1 / sqrt(variance + epsilon)
+// where s is x or, if `residual` is not null, x + residual, rounded to the dtype
+// and written to *sum (which may be x or residual). x and out are [rows, width],
+// or more dimensions, the last of which is width; weight and bias [width]; mean
+// and rstd fp32 [rows].
+absl::Status LayerNormForward(Lane& lane, const Tensor& x, const Tensor* residual,
+                              const Tensor* sum, const Tensor& weight, const Tensor& bias,
+                              const Tensor& out, const Tensor& mean, const Tensor& rstd);
+
+// Bytes of workspace for LayerNormBackward, 64-aligned.
+int64_t LayerNormBackwardWorkspace(int64_t rows, int64_t width);
+
+// `x` is what was normalised. d_x = the gradient through the normalisation, plus
+// *residual_gradient if that is not null, rounded once; d_x may be d_out or
+// *residual_gradient. d_weight and d_bias are fp32 or bf16.
+absl::Status LayerNormBackward(Lane& lane, const Tensor& d_out, const Tensor& x,
+                               const Tensor& weight, const Tensor& mean, const Tensor& rstd,
+                               const Tensor* residual_gradient, const Tensor& d_x,
+                               const Tensor& d_weight, const Tensor& d_bias, std::byte* workspace);
+
+}  // namespace tessera::kernels
+
+#endif  // TESSERA_KERNELS_LAYERNORM_H_
