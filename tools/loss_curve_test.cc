@@ -66,6 +66,7 @@ TEST(LossCurve, StaysInItsFrameWhateverThePoints) {
 
 TEST(LossCurve, ThinsLongCurves) {
   std::vector<LossPoint> points;
+  points.reserve(100'000);
   for (int i = 0; i < 100'000; ++i) points.push_back({1.0 * i, 5.0 - 1e-5 * i});
   EXPECT_LT(Drawn(points, {}).size(), 20'000u);
 }
