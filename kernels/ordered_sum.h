@@ -35,7 +35,8 @@ struct AccumulateArguments {
   // May share memory with the slot of the same level before, with no other.
   absl::Span<const Slot> slots_after;
   // If set, the sum is finished into it: what is pending merges from the right,
-  // and the result is rounded once to total's dtype. May be a piece of that dtype.
+  // and the result is rounded once to total's dtype. May be a piece or a slot of
+  // that dtype.
   const Tensor* total = nullptr;
 };
 

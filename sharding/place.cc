@@ -1,5 +1,7 @@
 #include <algorithm>
 #include <limits>
+#include <map>
+#include <tuple>
 #include <utility>
 
 #include "sharding/build.h"
@@ -10,7 +12,7 @@ namespace {
 
 constexpr int64_t kAlignment = 64;
 // Bounds the tries of a placement, in pairs of buffers looked at.
-constexpr int64_t kPlacementWork = 200'000'000;
+constexpr int64_t kPlacementWork = 20'000'000;
 constexpr int kForever = std::numeric_limits<int>::max();
 
 int64_t Aligned(int64_t bytes) { return (bytes + kAlignment - 1) / kAlignment * kAlignment; }
@@ -41,18 +43,30 @@ int64_t FirstFit(const std::vector<Buffer>& buffers, const std::vector<Lifetime>
   return peak;
 }
 
-// The most bytes of passing buffers that are alive at once: no placement is lower.
-int64_t MostAlive(const Plan& plan, const std::vector<Lifetime>& lifetimes) {
-  std::vector<std::pair<int, int64_t>> changes;
+struct Placement {
+  std::vector<int64_t> offsets;
+  int64_t peak = 0;
+};
+
+// The bytes of passing buffers that are alive from each point at which that changes.
+std::map<int, int64_t> AliveOver(const Plan& plan, const std::vector<Lifetime>& lifetimes) {
+  std::map<int, int64_t> alive;
   for (size_t b = 0; b < plan.buffers.size(); ++b) {
     if (plan.buffers[b].persistent || lifetimes[b].begin >= lifetimes[b].end) continue;
-    changes.push_back({lifetimes[b].begin, Aligned(plan.buffers[b].bytes)});
-    changes.push_back({lifetimes[b].end, -Aligned(plan.buffers[b].bytes)});
+    alive[lifetimes[b].begin] += Aligned(plan.buffers[b].bytes);
+    alive[lifetimes[b].end] -= Aligned(plan.buffers[b].bytes);
   }
-  std::sort(changes.begin(), changes.end());  // at one point, ends come first
-  int64_t alive = 0;
+  int64_t sum = 0;
+  for (auto& [point, bytes] : alive) bytes = sum += bytes;
+  return alive;
+}
+
+int64_t MostIn(const std::map<int, int64_t>& alive, const Lifetime& lifetime) {
   int64_t most = 0;
-  for (const auto& [point, change] : changes) most = std::max(most, alive += change);
+  for (auto at = alive.lower_bound(lifetime.begin); at != alive.end() && at->first < lifetime.end;
+       ++at) {
+    most = std::max(most, at->second);
+  }
   return most;
 }
 
@@ -121,33 +135,47 @@ void Place(Plan* plan) {
 
   for (size_t b = 0; b < plan->buffers.size(); ++b) plan->buffers[b].offset = offsets[b];
 
-  // No order is best for every plan, so several are tried. Whenever an order ends
-  // above the bytes that are alive at once, what lies on top goes first next time.
-  const int64_t bound = base + MostAlive(*plan, lifetimes);
-  int64_t best = std::numeric_limits<int64_t>::max();
+  if (transient.empty()) {
+    plan->arena_bytes = base;
+    return;
+  }
+  // No order is best for every plan, so several are tried, as long as the plan is
+  // small enough. Most promising: what is alive at the fullest moment first, since
+  // that stacks without a gap. Whenever an order ends above the bytes that are
+  // alive at once, what lies on top goes first next time.
+  const std::map<int, int64_t> alive = AliveOver(*plan, lifetimes);
+  const int64_t goal = base + MostIn(alive, {0, kForever});
+  std::vector<int64_t> crowd(plan->buffers.size());
+  for (int b : transient) crowd[b] = MostIn(alive, lifetimes[b]);
   const auto bytes = [&](int b) { return plan->buffers[b].bytes; };
   const auto length = [&](int b) { return int64_t{lifetimes[b].end} - lifetimes[b].begin; };
-  const auto try_order = [&](auto less) {
+  Placement best;
+  best.peak = std::numeric_limits<int64_t>::max();
+  const int64_t size = static_cast<int64_t>(transient.size());
+  const int64_t tries = std::clamp<int64_t>(kPlacementWork / (size * size), 1, 60);
+  const auto try_sorted = [&](auto less) {
     std::vector<int> order = transient;
     std::stable_sort(order.begin(), order.end(), less);
-    const int64_t size = static_cast<int64_t>(order.size());
-    const int64_t tries = std::clamp<int64_t>(kPlacementWork / (size * size + 1), 1, 100);
-    for (int64_t t = 0; t < tries && best > bound; ++t) {
-      std::vector<int64_t> candidate = offsets;
-      const int64_t peak = FirstFit(plan->buffers, lifetimes, order, base, &candidate);
-      if (peak < best) {
-        best = peak;
-        for (int b : order) plan->buffers[b].offset = candidate[b];
-      }
+    for (int64_t t = 0; t < tries && best.peak > goal; ++t) {
+      Placement candidate = {offsets, 0};
+      candidate.peak = FirstFit(plan->buffers, lifetimes, order, base, &candidate.offsets);
       std::stable_partition(order.begin(), order.end(), [&](int b) {
-        return candidate[b] + Aligned(plan->buffers[b].bytes) == peak;
+        return candidate.offsets[b] + Aligned(bytes(b)) == candidate.peak;
       });
+      if (candidate.peak < best.peak) best = std::move(candidate);
     }
   };
-  try_order([&](int a, int b) { return bytes(a) > bytes(b); });
-  try_order([&](int a, int b) { return length(a) > length(b); });
-  try_order([&](int a, int b) { return lifetimes[a].begin < lifetimes[b].begin; });
-  plan->arena_bytes = transient.empty() ? base : best;
+  try_sorted([&](int a, int b) {
+    return std::make_tuple(crowd[a], length(a)) > std::make_tuple(crowd[b], length(b));
+  });
+  try_sorted([&](int a, int b) {
+    return std::make_tuple(crowd[a], bytes(a)) > std::make_tuple(crowd[b], bytes(b));
+  });
+  try_sorted([&](int a, int b) { return bytes(a) > bytes(b); });
+  try_sorted([&](int a, int b) { return length(a) > length(b); });
+  try_sorted([&](int a, int b) { return lifetimes[a].begin < lifetimes[b].begin; });
+  for (int b : transient) plan->buffers[b].offset = best.offsets[b];
+  plan->arena_bytes = best.peak;
 }
 
 }  // namespace tessera

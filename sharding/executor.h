@@ -1,0 +1,107 @@
+#ifndef TESSERA_SHARDING_EXECUTOR_H_
+#define TESSERA_SHARDING_EXECUTOR_H_
+
+#include <chrono>
+#include <functional>
+#include <memory>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "core/communicator.h"
+#include "core/data/batch_source.h"
+#include "core/device.h"
+#include "kernels/adamw_update.h"
+#include "models/module.h"
+#include "sharding/plan.h"
+
+namespace tessera {
+
+// What one run of a plan is given, and what it leaves.
+struct StepContext {
+  // In.
+  BatchSource* source = nullptr;
+  int64_t first_sequence = 0;  // of the global batch, in the source's stream
+  int64_t step = 0;
+  uint64_t seed = 0;
+  double gradient_scale = 0;  // 1 / target tokens of the global batch
+  double clip_norm = 0;       // 0: no clipping
+  kernels::AdamWScalars decayed;
+  kernels::AdamWScalars undecayed;
+
+  // Out.
+  std::vector<double> losses;  // of each micro-batch, in order, unscaled sums
+  double loss = 0;             // their ordered sum, scaled
+  double gradient_norm = 0;    // before clipping
+};
+
+// When an instruction ran, in seconds of the executor's own clock.
+struct Timing {
+  double begin = 0;
+  double end = 0;
+};
+
+// Runs one plan on a device and a communicator, as often as wanted. Binds every
+// instruction to its memory once; a run only issues work and waits for it.
+class Executor {
+ public:
+  // All arguments must outlive the executor. `arena` has plan.arena_bytes. The
+  // plan must have been verified.
+  Executor(const Plan& plan, const Model& model, Device& device, Communicator& communicator,
+           std::byte* arena);
+
+  // Runs the plan once. On failure every rank's call returns: the rank where it
+  // failed gets the cause, the others Cancelled; the device is of no use after.
+  absl::Status Run(StepContext* context);
+
+  // Of the latest run.
+  const std::vector<Timing>& timings() const { return timings_; }
+  // The time in which computing waited for a collective, or for the last of them.
+  double exposed_communication_seconds() const;
+  // What the instructions of the latest run handed over, without control messages
+  // (kGatherLosses, kReduceNorm), which are counted in the second figure.
+  int64_t bytes_sent() const { return bytes_sent_; }
+  int64_t control_bytes_sent() const { return control_bytes_sent_; }
+
+  // Where the predictions of a kPredict plan are, after Run.
+  Tensor prediction() const;
+
+ private:
+  using Work = std::function<absl::Status()>;
+
+  Work Bind(const Instruction& instruction);
+  Work BindForward(const Instruction& instruction);
+  Work BindBackward(const Instruction& instruction);
+  Work BindStageBatch(const Instruction& instruction);
+  Work BindCollective(const Instruction& instruction);
+  Work BindSum(const Instruction& instruction);
+  Work BindClip(const Instruction& instruction);
+  Work BindUpdate(const Instruction& instruction);
+  Work BindReport(const Instruction& instruction);
+
+  std::byte* At(const Access& access) const;
+  Tensor View(const Access& access, DType dtype) const;
+  Tensor View(const Access& access, const TensorSpec& spec, int64_t sequences) const;
+  std::vector<Tensor> Fields(const Instruction& instruction) const;
+  MicroBatch MicroBatchOf(const Instruction& instruction, absl::Span<const Tensor> fields) const;
+  void CollectLosses(const double* all);
+  double Now() const;
+
+  const Plan& plan_;
+  const Model& model_;
+  Device& device_;
+  Communicator& communicator_;
+  std::byte* const arena_;
+  std::vector<Footprint> footprints_;
+  std::vector<Work> work_;
+  std::vector<std::unique_ptr<Event>> events_;  // of instructions that are waited for
+  std::vector<Timing> timings_;
+  std::chrono::steady_clock::time_point start_;
+  double end_ = 0;
+  int64_t bytes_sent_ = 0;
+  int64_t control_bytes_sent_ = 0;
+  StepContext* context_ = nullptr;
+};
+
+}  // namespace tessera
+
+#endif  // TESSERA_SHARDING_EXECUTOR_H_

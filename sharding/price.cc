@@ -1,0 +1,47 @@
+#include "sharding/price.h"
+
+#include <algorithm>
+#include <limits>
+#include <map>
+
+#include "sharding/build.h"
+
+namespace tessera {
+
+Price PriceOf(const Plan& plan) {
+  Price price;
+  price.peak = plan.arena_bytes;
+  const std::vector<Lifetime> lifetimes = LifetimesOf(plan);
+  std::array<std::map<int, int64_t>, kCategories> changes;
+  for (size_t b = 0; b < plan.buffers.size(); ++b) {
+    if (lifetimes[b].begin >= lifetimes[b].end) continue;
+    std::map<int, int64_t>& change = changes[static_cast<int>(plan.buffers[b].category)];
+    change[lifetimes[b].begin] += plan.buffers[b].bytes;
+    change[lifetimes[b].end] -= plan.buffers[b].bytes;
+  }
+  for (int c = 0; c < kCategories; ++c) {
+    int64_t alive = 0;
+    for (const auto& [point, change] : changes[c]) {
+      price.memory[c] = std::max(price.memory[c], alive += change);
+    }
+  }
+  const int64_t peers = plan.options.world - 1;
+  for (const Instruction& instruction : plan.instructions) {
+    switch (instruction.operation) {
+      case Operation::kGatherParameters:
+      case Operation::kGatherGradient:
+      case Operation::kExchange:
+        price.bytes_sent += peers * instruction.reads[0].bytes;
+        break;
+      case Operation::kGatherLosses:
+      case Operation::kReduceNorm:
+        price.control_bytes_sent += peers * instruction.reads[0].bytes;
+        break;
+      default:
+        break;
+    }
+  }
+  return price;
+}
+
+}  // namespace tessera

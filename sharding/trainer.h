@@ -1,0 +1,115 @@
+#ifndef TESSERA_SHARDING_TRAINER_H_
+#define TESSERA_SHARDING_TRAINER_H_
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "core/communicator.h"
+#include "core/data/batch_source.h"
+#include "core/device.h"
+#include "models/module.h"
+#include "sharding/executor.h"
+#include "sharding/plan.h"
+#include "sharding/price.h"
+
+namespace tessera {
+
+struct AdamWOptions {
+  double beta1 = 0.9;
+  double beta2 = 0.95;
+  double epsilon = 1e-8;
+  double weight_decay = 0.1;
+  double clip_norm = 1.0;  // of the global gradient; 0 for none
+};
+
+struct TrainerOptions {
+  PlanOptions plan;  // `kind` and `world` are set by the trainer
+  AdamWOptions optimizer;
+  uint64_t seed = 1;
+  int64_t device_capacity = int64_t{1} << 62;  // bytes
+};
+
+struct StepResult {
+  double loss = 0;           // mean over the global batch's targets
+  double gradient_norm = 0;  // before clipping
+  double seconds = 0;
+  double exposed_communication_seconds = 0;
+  int64_t bytes_sent = 0;
+  int64_t control_bytes_sent = 0;
+};
+
+// The plans that a trainer of these options runs, without running them: training,
+// evaluation and, if the model can predict, prediction; and the arena they share.
+struct PlanSet {
+  Plan train, evaluate, predict;
+  int64_t arena_bytes = 0;
+};
+absl::StatusOr<PlanSet> BuildPlans(const Model& model, PlanOptions options);
+
+// Trains a model, as one rank of a world. Every rank calls the same methods in the
+// same order. A method that fails leaves the trainer of no use, on every rank: the
+// one where it failed returns the cause, the others Cancelled.
+class Trainer {
+ public:
+  // Plans, verifies, compares the plan with the other ranks', allocates and
+  // initialises. `device` (with kLanes lanes) and `communicator` must outlive it.
+  static absl::StatusOr<std::unique_ptr<Trainer>> Create(Model model, const TrainerOptions& options,
+                                                         Device& device,
+                                                         Communicator& communicator);
+
+  // One training step on the next global batch of `source`.
+  absl::StatusOr<StepResult> Step(BatchSource& source, double learning_rate);
+
+  // The mean loss over the first `micro_batches` micro-batches of `source`, rounded
+  // up to a multiple of the world.
+  absl::StatusOr<double> Evaluate(BatchSource& source, int64_t micro_batches);
+
+  // Runs the model's predictor on the first micro-batch of `source`, the same on
+  // every rank; the result is valid until the next call.
+  absl::StatusOr<Tensor> Predict(BatchSource& source);
+
+  // A parameter's fp32 values (master weights), or a moment's, whole, on every rank.
+  enum class State : uint8_t { kMaster, kMomentum, kVariance };
+  absl::StatusOr<std::vector<float>> Read(State state, int unit, int parameter);
+
+  // A digest of all master weights: equal exactly when the weights are (but for
+  // chance), whatever the world and the stage.
+  absl::StatusOr<uint64_t> WeightsDigest();
+
+  const Model& model() const { return model_; }
+  const PlanSet& plans() const { return plans_; }
+  const Executor& executor() const { return *trainer_; }
+  int64_t steps_done() const { return steps_done_; }
+  int64_t targets_per_step() const;
+
+ private:
+  Trainer(Model model, const TrainerOptions& options, Device& device, Communicator& communicator)
+      : model_(std::move(model)), options_(options), device_(device), communicator_(communicator) {}
+
+  absl::Status ComparePlans();
+  absl::Status SetUp();
+  void Initialize();
+  // This rank's fp32 values of a unit, and the element of the unit at which they start.
+  struct Part {
+    const float* values = nullptr;
+    int64_t first = 0;
+    int64_t count = 0;
+  };
+  Part PartOf(State state, int unit) const;
+  int StateBuffer(State state, int unit) const;
+
+  const Model model_;
+  const TrainerOptions options_;
+  Device& device_;
+  Communicator& communicator_;
+  PlanSet plans_;
+  std::byte* arena_ = nullptr;
+  std::unique_ptr<Executor> trainer_, evaluator_, predictor_;
+  int64_t steps_done_ = 0;
+};
+
+}  // namespace tessera
+
+#endif  // TESSERA_SHARDING_TRAINER_H_

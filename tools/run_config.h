@@ -1,0 +1,121 @@
+#ifndef TESSERA_TOOLS_RUN_CONFIG_H_
+#define TESSERA_TOOLS_RUN_CONFIG_H_
+
+#include <array>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "core/dtype.h"
+
+namespace tessera {
+
+enum class DeviceKind { kAuto, kCpu };
+enum class ModelFamily { kGpt2 };
+enum class OptimizerName { kAdamW };
+enum class ScheduleName { kConstant, kCosine, kLinear, kWarmupStableDecay };
+enum class Recompute { kNone, kBlock };
+enum class Tier { kDevice };
+enum class Resume { kNone };
+
+// A training run, as its YAML file describes it. The meaning, range and default
+// of each member is in RunConfigReference; sizes are bytes, batch sizes sequences.
+struct RunConfig {
+  struct Model {
+    ModelFamily family = ModelFamily::kGpt2;
+    int64_t layers = 0;
+    int64_t heads = 0;
+    int64_t width = 0;
+    int64_t context = 0;
+    int64_t vocabulary = 256;
+    double dropout = 0;
+  };
+  struct Data {
+    std::string train;
+    std::string validation;
+  };
+  // Consistent once loaded: global = micro * accumulation * world.
+  struct Batch {
+    int64_t global = 0;
+    int64_t micro = 0;
+    int64_t accumulation = 0;
+    int64_t sum_group = 1;
+  };
+  struct Optimizer {
+    OptimizerName name = OptimizerName::kAdamW;
+    double learning_rate = 0;
+    std::array<double, 2> betas = {0.9, 0.95};
+    double epsilon = 1e-8;
+    double weight_decay = 0.1;
+    double clip_norm = 1;  // 0: no clipping
+  };
+  struct Schedule {
+    ScheduleName name = ScheduleName::kCosine;
+    int64_t steps = 0;
+    int64_t warmup_steps = 0;
+    int64_t decay_steps = 0;  // above 0 for warmup-stable-decay alone
+    double final_fraction = 0.1;
+  };
+  struct Zero {
+    int64_t stage = 0;
+    int64_t prefetch = 1;
+    int64_t bucket = int64_t{32} << 20;
+  };
+  struct Offload {
+    Tier optimizer = Tier::kDevice;
+    Tier gradients = Tier::kDevice;
+    Tier parameters = Tier::kDevice;
+    Tier activations = Tier::kDevice;
+  };
+  struct Memory {
+    int64_t device = 0;  // 0: what the machine has
+    int64_t host = 0;
+    int64_t reserve = int64_t{512} << 20;
+  };
+  struct Checkpoint {
+    std::string folder;
+    int64_t every = 0;
+  };
+  struct Evaluate {
+    int64_t every = 0;  // 0: never
+    int64_t batches = 10;
+  };
+  struct Sample {
+    std::string prompt;
+    int64_t length = 0;  // 0: no sample
+    double temperature = 1;
+  };
+
+  int64_t seed = 1;
+  DType precision = DType::kFloat32;
+  DeviceKind device = DeviceKind::kAuto;
+  int64_t threads = 0;  // 0: the machine's cores, divided among its ranks
+  Model model;
+  Data data;
+  Batch batch;
+  Optimizer optimizer;
+  Schedule schedule;
+  Zero zero;
+  Recompute recompute = Recompute::kNone;
+  Offload offload;
+  Memory memory;
+  Checkpoint checkpoint;
+  Resume resume = Resume::kNone;
+  Evaluate evaluate;
+  Sample sample;
+};
+
+// Reads and checks the whole of a run's file, with "key.path=value" overrides,
+// for a world of `world` ranks; infers the batch size that was left out. Touches
+// no file but `path`. InvalidArgument has a line for each problem:
+// "PATH:LINE:COLUMN: what is wrong; what to do".
+absl::StatusOr<RunConfig> LoadRunConfig(const std::string& path,
+                                        const std::vector<std::string>& overrides, int64_t world);
+
+// The table of all keys, in Markdown.
+std::string RunConfigReference();
+
+}  // namespace tessera
+
+#endif  // TESSERA_TOOLS_RUN_CONFIG_H_
