@@ -1,0 +1,110 @@
+#include "tests/support/training.h"
+
+#include <cstring>
+#include <thread>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "core/cpu_device.h"
+#include "core/philox.h"
+#include "core/thread_communicator.h"
+
+namespace tessera::testing {
+
+absl::Status SyntheticTokens::Read(int64_t first_sequence, int64_t sequences,
+                                   absl::Span<const Tensor> fields) {
+  const int64_t length = fields[0].shape[1];
+  int32_t* const tokens = fields[0].as<int32_t>();
+  int32_t* const targets = fields[1].as<int32_t>();
+  for (int64_t s = 0; s < sequences; ++s) {
+    const RandomKey key = {7, RandomPurpose::kShuffle, 0, 0,
+                           static_cast<uint32_t>(first_sequence + s)};
+    const auto token = [&](int64_t t) {
+      const uint32_t word = t % 3 == 2 ? key.Word(t - 1) + 1 : key.Word(t);
+      return static_cast<int32_t>(word % vocabulary_);
+    };
+    for (int64_t t = 0; t < length; ++t) {
+      tokens[s * length + t] = token(t);
+      targets[s * length + t] = token(t + 1);
+    }
+  }
+  return absl::OkStatus();
+}
+
+std::string Difference(const Outcome& a, const Outcome& b) {
+  const auto compare = [](absl::string_view what, const auto& x, const auto& y) -> std::string {
+    if (x.size() != y.size()) return absl::StrCat(what, ": ", x.size(), " and ", y.size());
+    for (size_t i = 0; i < x.size(); ++i) {
+      if (std::memcmp(&x[i], &y[i], sizeof(x[i])) != 0) {
+        return absl::StrFormat("%s %d: %.17g and %.17g", what, i, x[i], y[i]);
+      }
+    }
+    return "";
+  };
+  std::string text = compare("loss", a.losses, b.losses);
+  if (text.empty()) text = compare("norm", a.norms, b.norms);
+  if (text.empty()) text = compare("weight", a.weights, b.weights);
+  if (text.empty()) {
+    text = compare("validation loss", std::vector<double>{a.validation_loss},
+                   std::vector<double>{b.validation_loss});
+  }
+  return text;
+}
+
+absl::StatusOr<Outcome> TrainAsRank(const Model& model, const RunOptions& options,
+                                    BatchSource& source, Communicator& communicator) {
+  TrainerOptions trainer_options = options.trainer;
+  trainer_options.plan.accumulation = static_cast<int>(options.micro_batches / communicator.size());
+  const uint64_t jitter =
+      options.jitter_seed == 0 ? 0 : options.jitter_seed * 100 + communicator.rank();
+  CpuDevice device({kLanes, options.threads, jitter});
+  TESSERA_ASSIGN_OR_RETURN(std::unique_ptr<Trainer> trainer,
+                           Trainer::Create(model, trainer_options, device, communicator));
+  const Price price = PriceOf(trainer->plans().train);
+  Outcome outcome;
+  for (int step = 0; step < options.steps; ++step) {
+    TESSERA_ASSIGN_OR_RETURN(StepResult result, trainer->Step(source, options.learning_rate));
+    outcome.losses.push_back(result.loss);
+    outcome.norms.push_back(result.gradient_norm);
+    if (result.bytes_sent != price.bytes_sent) {
+      return absl::InternalError(
+          absl::StrCat("sent ", result.bytes_sent, " bytes, planned ", price.bytes_sent));
+    }
+  }
+  TESSERA_ASSIGN_OR_RETURN(outcome.validation_loss,
+                           trainer->Evaluate(source, options.micro_batches));
+  for (size_t u = 0; u < model.units.size(); ++u) {
+    for (size_t p = 0; p < model.units[u].parameters.size(); ++p) {
+      TESSERA_ASSIGN_OR_RETURN(
+          std::vector<float> values,
+          trainer->Read(Trainer::State::kMaster, static_cast<int>(u), static_cast<int>(p)));
+      outcome.weights.insert(outcome.weights.end(), values.begin(), values.end());
+    }
+  }
+  return outcome;
+}
+
+absl::StatusOr<Outcome> TrainInThreads(const Model& model, const RunOptions& options,
+                                       BatchSource& source, int world) {
+  std::vector<std::unique_ptr<Communicator>> communicators = MakeThreadWorld(world);
+  std::vector<absl::StatusOr<Outcome>> outcomes(world, absl::UnknownError("did not run"));
+  std::vector<std::thread> ranks;
+  for (int rank = 0; rank < world; ++rank) {
+    ranks.emplace_back(
+        [&, rank] { outcomes[rank] = TrainAsRank(model, options, source, *communicators[rank]); });
+  }
+  for (std::thread& rank : ranks) rank.join();
+  for (const auto& outcome : outcomes) {
+    if (!outcome.ok() && !absl::IsCancelled(outcome.status())) return outcome.status();
+  }
+  for (int rank = 0; rank < world; ++rank) {
+    if (!outcomes[rank].ok()) return outcomes[rank].status();
+    if (const std::string difference = Difference(*outcomes[0], *outcomes[rank]);
+        !difference.empty()) {
+      return absl::InternalError(absl::StrCat("rank ", rank, " differs from rank 0: ", difference));
+    }
+  }
+  return outcomes[0];
+}
+
+}  // namespace tessera::testing

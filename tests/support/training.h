@@ -1,0 +1,61 @@
+#ifndef TESSERA_TESTS_SUPPORT_TRAINING_H_
+#define TESSERA_TESTS_SUPPORT_TRAINING_H_
+
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "core/communicator.h"
+#include "core/data/batch_source.h"
+#include "models/module.h"
+#include "sharding/trainer.h"
+
+namespace tessera::testing {
+
+// Sequences of tokens that are a function of their position alone; every third
+// follows a pattern, so that there is something to learn.
+class SyntheticTokens : public BatchSource {
+ public:
+  explicit SyntheticTokens(int vocabulary) : vocabulary_(vocabulary) {}
+  absl::Status Read(int64_t first_sequence, int64_t sequences,
+                    absl::Span<const Tensor> fields) override;
+
+ private:
+  const int vocabulary_;
+};
+
+// What a run leaves that must be the same bits in every configuration.
+struct Outcome {
+  std::vector<double> losses;
+  std::vector<double> norms;
+  double validation_loss = 0;
+  std::vector<float> weights;  // all of them, master values
+
+  friend bool operator==(const Outcome&, const Outcome&) = default;
+};
+
+// The first difference between two outcomes, for a failure message.
+std::string Difference(const Outcome& a, const Outcome& b);
+
+struct RunOptions {
+  TrainerOptions trainer;
+  int threads = 1;
+  uint64_t jitter_seed = 0;
+  int steps = 3;
+  int64_t micro_batches = 8;  // of the global batch; accumulation follows
+  double learning_rate = 1e-2;
+};
+
+// Trains `model` as one rank of `communicator`'s world. Checks on the way that
+// memory and traffic are the plan's.
+absl::StatusOr<Outcome> TrainAsRank(const Model& model, const RunOptions& options,
+                                    BatchSource& source, Communicator& communicator);
+
+// The same in `world` ranks that are threads of this process; the first rank's
+// outcome, after checking that the others' are the same.
+absl::StatusOr<Outcome> TrainInThreads(const Model& model, const RunOptions& options,
+                                       BatchSource& source, int world);
+
+}  // namespace tessera::testing
+
+#endif  // TESSERA_TESTS_SUPPORT_TRAINING_H_
