@@ -26,8 +26,22 @@ namespace {
 
 constexpr int kInterrupted = 130;
 constexpr int kNotStarted = 127;  // as a shell has it
-// How long mpirun may take to end ranks that it was told to end.
-constexpr int kPatienceMilliseconds = 5000;
+
+enum class Stop : uint8_t { kNo, kAsked, kForced };
+
+// After which time without news mpirun is told once more, in milliseconds: while
+// it starts the ranks it loses signals. -1: never.
+int Patience(Stop stop) {
+  switch (stop) {
+    case Stop::kNo:
+      return -1;
+    case Stop::kAsked:
+      return 500;
+    case Stop::kForced:
+      return 5000;
+  }
+  return -1;
+}
 
 class FileDescriptor {
  public:
@@ -122,8 +136,6 @@ absl::StatusOr<pid_t> StartMpirun(int ranks, const std::vector<std::string>& com
   return child;
 }
 
-enum class Stop : uint8_t { kNo, kAsked, kForced };
-
 // Waits for mpirun to end, and returns its status as waitpid tells it. Sets `stop`
 // to what was done to end the ranks.
 int Attend(pid_t mpirun, const HeldSignals& signals, int error_stream, MpirunErrors& errors,
@@ -138,14 +150,12 @@ int Attend(pid_t mpirun, const HeldSignals& signals, int error_stream, MpirunErr
   };
   std::array<pollfd, 2> waiting = {pollfd{signals.descriptor(), POLLIN, 0},
                                    pollfd{error_stream, POLLIN, 0}};
-  int patience = -1;
   while (true) {
-    const int ready = poll(waiting.data(), waiting.size(), patience);
-    if (ready == 0) kill(mpirun, SIGKILL);
+    const int ready = poll(waiting.data(), waiting.size(), Patience(stop));
+    if (ready == 0) kill(mpirun, stop == Stop::kAsked ? SIGUSR1 : SIGKILL);
     if (!read_errors()) waiting[1].fd = -1;
     while (const int signal = signals.Next()) {
       if (signal == SIGCHLD) continue;
-      if (stop != Stop::kNo) patience = kPatienceMilliseconds;
       kill(mpirun, stop == Stop::kNo ? SIGUSR1 : SIGTERM);
       stop = stop == Stop::kNo ? Stop::kAsked : Stop::kForced;
     }
