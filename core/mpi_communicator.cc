@@ -1,7 +1,6 @@
 #include "core/mpi_communicator.h"
 
 #include <mpi.h>
-#include <sched.h>
 
 #include <algorithm>
 #include <array>
@@ -33,21 +32,20 @@ absl::Status CheckMpi(int code, absl::string_view call) {
   return absl::UnavailableError(absl::StrCat(call, ": ", absl::string_view(text.data(), length)));
 }
 
-// Sleeps longer the longer nothing has happened.
+// Looks again at once a few times, then sleeps, longer the longer nothing has
+// happened. It never yields: a core's other thread would keep it for a whole
+// time slice of milliseconds, while who wakes from a sleep gets it back at once.
 class Backoff {
  public:
   void Reset() { pauses_ = 0; }
   void Pause() {
-    if (++pauses_ <= kYields) {
-      sched_yield();
-    } else {
-      std::this_thread::sleep_for(
-          std::chrono::microseconds(std::min(20 + 2 * (pauses_ - kYields), 100)));
-    }
+    if (++pauses_ <= kSpins) return;
+    const int microseconds = std::min(20 + 2 * (pauses_ - kSpins), 100);
+    std::this_thread::sleep_for(std::chrono::microseconds(microseconds));
   }
 
  private:
-  static constexpr int kYields = 20;
+  static constexpr int kSpins = 20;
   int pauses_ = 0;
 };
 
@@ -193,6 +191,8 @@ class MpiCommunicator final : public Communicator {
 };
 
 absl::Status MpiCommunicator::Join() {
+  // Backoff's business, which mpirun knows nothing of.
+  setenv("OMPI_MCA_mpi_yield_when_idle", "0", /*overwrite=*/1);
   int provided = 0;
   TESSERA_RETURN_IF_ERROR(CheckMpi(
       MPI_Init_thread(nullptr, nullptr, MPI_THREAD_SERIALIZED, &provided), "MPI_Init_thread"));

@@ -1,0 +1,219 @@
+#include "tools/launch/launcher.h"
+
+#include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
+#include <sys/prctl.h>
+#include <sys/signalfd.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <array>
+#include <cerrno>
+#include <cstdint>
+#include <cstdlib>
+#include <cstring>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/string_view.h"
+#include "core/status.h"
+#include "tools/launch/mpirun_errors.h"
+#include "tools/launch/one_host.h"
+
+namespace tessera {
+namespace {
+
+constexpr int kInterrupted = 130;
+constexpr int kNotStarted = 127;  // as a shell has it
+
+enum class Stop : uint8_t { kNo, kAsked, kForced };
+
+// After which time without news mpirun is told once more, in milliseconds: while
+// it starts the ranks it loses signals. -1: never.
+int Patience(Stop stop) {
+  switch (stop) {
+    case Stop::kNo:
+      return -1;
+    case Stop::kAsked:
+      return 500;
+    case Stop::kForced:
+      return 5000;
+  }
+  return -1;
+}
+
+class FileDescriptor {
+ public:
+  explicit FileDescriptor(int value) : value_(value) {}
+  ~FileDescriptor() { Close(); }
+  FileDescriptor(const FileDescriptor&) = delete;
+  FileDescriptor& operator=(const FileDescriptor&) = delete;
+
+  int get() const { return value_; }
+  void Close() {
+    if (value_ >= 0) close(value_);
+    value_ = -1;
+  }
+
+ private:
+  int value_;
+};
+
+absl::Status SystemError(absl::string_view call) {
+  return absl::UnavailableError(absl::StrCat(call, ": ", std::strerror(errno)));
+}
+
+void WriteError(absl::string_view text) {
+  while (!text.empty()) {
+    const ssize_t count = write(STDERR_FILENO, text.data(), text.size());
+    if (count < 0 && errno != EINTR) return;
+    if (count > 0) text.remove_prefix(static_cast<size_t>(count));
+  }
+}
+
+// Signals that come as data to read while this lives.
+class HeldSignals {
+ public:
+  HeldSignals() {
+    sigset_t signals;
+    sigemptyset(&signals);
+    for (const int signal : {SIGINT, SIGTERM, SIGCHLD}) sigaddset(&signals, signal);
+    sigprocmask(SIG_BLOCK, &signals, &before_);
+    descriptor_ = signalfd(-1, &signals, SFD_CLOEXEC | SFD_NONBLOCK);
+  }
+  ~HeldSignals() {
+    close(descriptor_);
+    sigprocmask(SIG_SETMASK, &before_, nullptr);
+  }
+  HeldSignals(const HeldSignals&) = delete;
+  HeldSignals& operator=(const HeldSignals&) = delete;
+
+  int descriptor() const { return descriptor_; }
+  const sigset_t& before() const { return before_; }
+  // 0 when none has come.
+  int Next() const {
+    signalfd_siginfo info{};
+    return read(descriptor_, &info, sizeof(info)) == sizeof(info) ? static_cast<int>(info.ssi_signo)
+                                                                  : 0;
+  }
+
+ private:
+  sigset_t before_{};
+  int descriptor_ = -1;
+};
+
+// In the child.
+[[noreturn]] void BecomeMpirun(std::vector<std::string> words, std::vector<std::string> variables,
+                               int error_stream, pid_t parent, const sigset_t& signals) {
+  setpgid(0, 0);  // or a Ctrl-C would reach it
+  prctl(PR_SET_PDEATHSIG, SIGTERM);
+  if (getppid() != parent) _exit(1);
+  sigprocmask(SIG_SETMASK, &signals, nullptr);
+  // From a background group, reading the terminal would stop mpirun.
+  dup2(open("/dev/null", O_RDONLY | O_CLOEXEC), STDIN_FILENO);
+  dup2(error_stream, STDERR_FILENO);
+  for (std::string& variable : variables) putenv(variable.data());
+  std::vector<char*> arguments;
+  arguments.reserve(words.size() + 1);
+  for (std::string& word : words) arguments.push_back(word.data());
+  arguments.push_back(nullptr);
+  execvp(arguments[0], arguments.data());
+  _exit(kNotStarted);
+}
+
+absl::StatusOr<pid_t> StartMpirun(int ranks, const std::vector<std::string>& command,
+                                  const OneHost& host, const HeldSignals& signals,
+                                  int error_stream) {
+  std::vector<std::string> words = {"mpirun", "-np", absl::StrCat(ranks)};
+  words.insert(words.end(), command.begin(), command.end());
+  const pid_t parent = getpid();
+  const pid_t child = fork();
+  if (child < 0) return SystemError("fork");
+  if (child == 0) {
+    BecomeMpirun(std::move(words), host.variables(), error_stream, parent, signals.before());
+  }
+  return child;
+}
+
+// Waits for mpirun to end, and returns its status as waitpid tells it. Sets `stop`
+// to what was done to end the ranks.
+int Attend(pid_t mpirun, const HeldSignals& signals, int error_stream, MpirunErrors& errors,
+           Stop& stop) {
+  std::array<char, 4096> buffer{};
+  const auto read_errors = [&] {
+    ssize_t count = 0;
+    while ((count = read(error_stream, buffer.data(), buffer.size())) > 0) {
+      errors.Add(absl::string_view(buffer.data(), static_cast<size_t>(count)));
+    }
+    return count != 0;  // false at the end of the stream
+  };
+  std::array<pollfd, 2> waiting = {pollfd{signals.descriptor(), POLLIN, 0},
+                                   pollfd{error_stream, POLLIN, 0}};
+  while (true) {
+    const int ready = poll(waiting.data(), waiting.size(), Patience(stop));
+    if (ready == 0) kill(mpirun, stop == Stop::kAsked ? SIGUSR1 : SIGKILL);
+    if (!read_errors()) waiting[1].fd = -1;
+    while (const int signal = signals.Next()) {
+      if (signal == SIGCHLD) continue;
+      kill(mpirun, stop == Stop::kNo ? SIGUSR1 : SIGTERM);
+      stop = stop == Stop::kNo ? Stop::kAsked : Stop::kForced;
+    }
+    int status = 0;
+    if (waitpid(mpirun, &status, WNOHANG) == mpirun) {
+      read_errors();
+      errors.Finish();
+      return status;
+    }
+  }
+}
+
+std::string DescribeKill(const MpirunErrors::KilledRank& killed) {
+  const char* name = sigabbrev_np(killed.signal);
+  return absl::StrCat("rank ", killed.rank, " was killed by signal ", killed.signal, " (SIG",
+                      name != nullptr ? name : "?", "); the other ranks were stopped",
+                      killed.signal == SIGKILL
+                          ? ". If nobody sent it, the machine may have run out of memory"
+                          : "");
+}
+
+}  // namespace
+
+absl::StatusOr<int> Launch(int ranks, const std::vector<std::string>& command) {
+  TESSERA_ASSIGN_OR_RETURN(const OneHost host, OneHost::Create());
+  std::array<int, 2> ends{};
+  if (pipe2(ends.data(), O_CLOEXEC) != 0) return SystemError("pipe2");
+  const FileDescriptor read_end(ends[0]);
+  FileDescriptor write_end(ends[1]);
+  fcntl(read_end.get(), F_SETFL, O_NONBLOCK);
+
+  const HeldSignals signals;
+  TESSERA_ASSIGN_OR_RETURN(const pid_t mpirun,
+                           StartMpirun(ranks, command, host, signals, write_end.get()));
+  write_end.Close();
+  MpirunErrors errors(WriteError);
+  Stop stop = Stop::kNo;
+  const int status = Attend(mpirun, signals, read_end.get(), errors, stop);
+
+  const int code = WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
+  const auto killed = errors.killed_rank();
+  if (stop == Stop::kForced) return kInterrupted;
+  // A process that does not catch it yet ends at once.
+  const int signal = killed ? killed->signal : WIFSIGNALED(status) ? WTERMSIG(status) : 0;
+  if (stop == Stop::kAsked && signal == SIGUSR1) return kInterrupted;
+  if (!killed && (code == 0 || code == 2 || code == kInterrupted)) return code;
+  if (code == kNotStarted && errors.comments().empty()) {
+    return absl::NotFoundError(
+        "cannot run mpirun: install Open MPI (Debian: apt-get install openmpi-bin), or leave "
+        "--ranks out to run alone");
+  }
+  if (!errors.error_emitted()) {
+    const std::string cause =
+        killed ? DescribeKill(*killed)
+               : absl::StrCat("mpirun ended with status ", code, "\n", errors.comments());
+    WriteError(absl::StrCat("tessera: error: ", cause, "\n"));
+  }
+  return 1;
+}
+
+}  // namespace tessera

@@ -1,0 +1,228 @@
+#include "tools/launch/launcher.h"
+
+#include <fcntl.h>
+#include <signal.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <chrono>
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "tools/launch/mpirun_errors.h"
+
+namespace tessera {
+namespace {
+
+using ::testing::HasSubstr;
+using ::testing::MatchesRegex;
+using ::testing::StartsWith;
+using Clock = std::chrono::steady_clock;
+
+std::string ReadFile(const std::filesystem::path& path) {
+  std::ifstream file(path);
+  return {std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>()};
+}
+
+bool IsAlive(pid_t process) {
+  // A zombie that nobody has waited for yet is dead too.
+  return kill(process, 0) == 0 &&
+         ReadFile("/proc/" + std::to_string(process) + "/stat").find(") Z ") == std::string::npos;
+}
+
+template <typename Condition>
+bool Eventually(Condition condition) {
+  const auto deadline = Clock::now() + std::chrono::seconds(10);
+  while (!condition()) {
+    if (Clock::now() > deadline) return false;
+    std::this_thread::sleep_for(std::chrono::milliseconds(5));
+  }
+  return true;
+}
+
+// The fake command, which has launched two ranks.
+class LauncherTest : public testing::Test {
+ protected:
+  void Start(int milliseconds, const std::string& fault, const char* path = nullptr) {
+    folder_ = std::filesystem::path(testing::TempDir()) /
+              testing::UnitTest::GetInstance()->current_test_info()->name();
+    std::filesystem::create_directories(folder_);
+    const std::string command = std::getenv("FAKE_COMMAND");
+    process_ = fork();
+    ASSERT_GE(process_, 0);
+    if (process_ != 0) return;
+    for (const int stream : {STDOUT_FILENO, STDERR_FILENO}) {
+      const std::string name = stream == STDOUT_FILENO ? "out" : "error";
+      dup2(open((folder_ / name).c_str(), O_WRONLY | O_CREAT | O_TRUNC, 0600), stream);
+    }
+    if (path != nullptr) setenv("PATH", path, 1);
+    unsetenv("XML_OUTPUT_FILE");
+    unsetenv("TEST_PREMATURE_EXIT_FILE");
+    execl(command.c_str(), command.c_str(), "launch", "2", "rank", folder_.c_str(),
+          std::to_string(milliseconds).c_str(), fault.c_str(), nullptr);
+    _exit(99);
+  }
+
+  void TearDown() override {
+    if (process_ > 0) kill(process_, SIGKILL);
+  }
+
+  pid_t Rank(int rank) {
+    const auto path = folder_ / std::to_string(rank);
+    EXPECT_TRUE(Eventually([&] { return ReadFile(path).find('\n') != std::string::npos; }));
+    return std::atoi(ReadFile(path).c_str());
+  }
+
+  bool HasSteps() {
+    return Eventually([&] { return Out().find("step 1") != std::string::npos; });
+  }
+
+  void Send(int signal) { kill(process_, signal); }
+
+  int Wait() {
+    int status = 0;
+    waitpid(process_, &status, 0);
+    process_ = -1;
+    return WIFEXITED(status) ? WEXITSTATUS(status) : -WTERMSIG(status);
+  }
+
+  std::string Out() { return ReadFile(folder_ / "out"); }
+  std::string Error() { return ReadFile(folder_ / "error"); }
+
+  std::filesystem::path folder_;
+  pid_t process_ = -1;
+};
+
+TEST_F(LauncherTest, Success) {
+  Start(1, "none");
+  EXPECT_EQ(Wait(), 0);
+  EXPECT_EQ(Out(), "step 0\rstep 1\r");
+  EXPECT_EQ(Error(), "");
+}
+
+TEST_F(LauncherTest, WrongConfigurationIsReportedOnce) {
+  Start(1, "configuration");
+  EXPECT_EQ(Wait(), 2);
+  EXPECT_EQ(Error(), "tessera: error: a.yaml:3:1: unknown key\n");
+}
+
+TEST_F(LauncherTest, OneErrorLineFromTheRankThatFailed) {
+  Start(1, "abort");
+  EXPECT_EQ(Wait(), 1);
+  EXPECT_EQ(Error(), "tessera: error: rank 1: cannot read the data\n");
+}
+
+TEST_F(LauncherTest, AKilledRankEndsAll) {
+  Start(10, "endless");
+  const pid_t ranks[] = {Rank(0), Rank(1)};
+  ASSERT_TRUE(HasSteps());
+  const auto start = Clock::now();
+  kill(ranks[1], SIGKILL);
+  EXPECT_EQ(Wait(), 1);
+  EXPECT_TRUE(Eventually([&] { return !IsAlive(ranks[0]) && !IsAlive(ranks[1]); }));
+  EXPECT_LT(Clock::now() - start, std::chrono::seconds(10));
+  EXPECT_EQ(Error(),
+            "tessera: error: rank 1 was killed by signal 9 (SIGKILL); the other ranks were "
+            "stopped. If nobody sent it, the machine may have run out of memory\n");
+}
+
+TEST_F(LauncherTest, InterruptLetsALongStepEnd) {
+  for (const int signal : {SIGINT, SIGTERM}) {
+    // After one second mpirun would end the ranks.
+    Start(signal == SIGINT ? 2500 : 100, "endless");
+    Rank(0);
+    Rank(1);
+    Send(signal);
+    EXPECT_EQ(Wait(), 130);
+    EXPECT_THAT(Error(), MatchesRegex("tessera: stopped after step [0-9]+\n"));
+    std::filesystem::remove_all(folder_);
+  }
+}
+
+TEST_F(LauncherTest, SecondInterruptEndsAtOnce) {
+  Start(60000, "endless");
+  const pid_t ranks[] = {Rank(0), Rank(1)};
+  Send(SIGINT);
+  std::this_thread::sleep_for(std::chrono::milliseconds(100));
+  Send(SIGINT);
+  EXPECT_EQ(Wait(), 130);
+  EXPECT_EQ(Error(), "");
+  EXPECT_TRUE(Eventually([&] { return !IsAlive(ranks[0]) && !IsAlive(ranks[1]); }));
+}
+
+TEST_F(LauncherTest, InterruptDuringTheStart) {
+  for (const int milliseconds : {15, 40, 120}) {
+    Start(1, "endless");
+    std::this_thread::sleep_for(std::chrono::milliseconds(milliseconds));
+    Send(SIGINT);
+    const int status = Wait();
+    // Before the launcher holds the signal, it ends by it.
+    EXPECT_TRUE(status == 130 || status == -SIGINT) << status << " after " << milliseconds;
+    EXPECT_THAT(Error(), Not(HasSubstr("error")));
+  }
+}
+
+TEST_F(LauncherTest, RanksDoNotOutliveTheCommand) {
+  Start(10, "endless");
+  const pid_t ranks[] = {Rank(0), Rank(1)};
+  ASSERT_TRUE(HasSteps());
+  Send(SIGKILL);
+  EXPECT_EQ(Wait(), -SIGKILL);
+  EXPECT_TRUE(Eventually([&] { return !IsAlive(ranks[0]) && !IsAlive(ranks[1]); }));
+}
+
+TEST_F(LauncherTest, NoMpirun) {
+  Start(1, "none", "/nonexistent");
+  EXPECT_EQ(Wait(), 1);
+  EXPECT_THAT(Error(), StartsWith("tessera: error: cannot run mpirun: install Open MPI"));
+}
+
+TEST(MpirunErrorsTest, KeepsTheRanksLinesAndOneError) {
+  const std::string stream =
+      "a warning\n"
+      "tessera: error: rank 1: first\r\n"
+      "tessera: error: rank 0: second\n"
+      "--------------------------------------------------------------------------\n"
+      "Primary job  terminated normally, but 1 process returned\n"
+      "tessera: a rank that speaks between\n"
+      "--------------------------------------------------------------------------\n"
+      "[host:123] 1 more process has sent help message help-mpi-api.txt / mpi-abort\n"
+      "mpirun: Forwarding signal 10 to job\n"
+      "unfinished";
+  for (const size_t piece : {size_t{1}, size_t{7}, stream.size()}) {
+    std::string passed;
+    MpirunErrors errors([&](absl::string_view line) { passed.append(line.data(), line.size()); });
+    for (size_t at = 0; at < stream.size(); at += piece) errors.Add(stream.substr(at, piece));
+    errors.Finish();
+    EXPECT_EQ(passed,
+              "a warning\ntessera: error: rank 1: first\n"
+              "tessera: a rank that speaks between\nunfinished\n");
+    EXPECT_TRUE(errors.error_emitted());
+    EXPECT_FALSE(errors.killed_rank());
+    EXPECT_THAT(errors.comments(), StartsWith("Primary job  terminated"));
+  }
+}
+
+TEST(MpirunErrorsTest, FindsTheKilledRank) {
+  MpirunErrors errors([](absl::string_view line) { FAIL() << line; });
+  errors.Add(
+      "--------------------------------------------------------------------------\n"
+      "prterun noticed that process rank 13 with PID 4711 on node a exited on\n"
+      "signal 11 (Segmentation fault).\n"
+      "--------------------------------------------------------------------------\n");
+  errors.Finish();
+  ASSERT_TRUE(errors.killed_rank());
+  EXPECT_EQ(errors.killed_rank()->rank, 13);
+  EXPECT_EQ(errors.killed_rank()->signal, 11);
+  EXPECT_FALSE(errors.error_emitted());
+}
+
+}  // namespace
+}  // namespace tessera
