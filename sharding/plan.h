@@ -165,6 +165,8 @@ bool SumOrderIsCanonical(const PlanOptions& options);
 // their texts are.
 std::string Print(const Plan& plan, const Model& model);
 std::string PrintInstruction(const Plan& plan, const Model& model, int instruction);
+// What it does to what: "backward block.3 micro-step 1".
+std::string ShortName(const Model& model, const Instruction& instruction);
 
 // 64-bit FNV-1a of a text.
 uint64_t Fingerprint(absl::string_view text);

@@ -57,9 +57,8 @@ absl::string_view NameOf(Operation operation) {
   return kOperationNames[static_cast<int>(operation)];
 }
 
-std::string PrintInstruction(const Plan& plan, const Model& model, int instruction) {
-  const Instruction& i = plan.instructions[instruction];
-  std::string text = absl::StrCat("%", instruction, " ", NameOf(i.lane), ": ", NameOf(i.operation));
+std::string ShortName(const Model& model, const Instruction& i) {
+  std::string text(NameOf(i.operation));
   if (i.call >= 0) absl::StrAppend(&text, " ", model.calls[i.call].name);
   if (i.unit >= 0) absl::StrAppend(&text, " ", model.units[i.unit].name);
   if (i.parameter >= 0) {
@@ -68,6 +67,12 @@ std::string PrintInstruction(const Plan& plan, const Model& model, int instructi
   if (i.micro_step >= 0) absl::StrAppend(&text, " micro-step ", i.micro_step);
   if (i.piece >= 0) absl::StrAppend(&text, " piece ", i.piece);
   if (i.recompute) absl::StrAppend(&text, " (recompute)");
+  return text;
+}
+
+std::string PrintInstruction(const Plan& plan, const Model& model, int instruction) {
+  const Instruction& i = plan.instructions[instruction];
+  std::string text = absl::StrCat("%", instruction, " ", NameOf(i.lane), ": ", ShortName(model, i));
   if (!i.reads.empty()) absl::StrAppend(&text, " | reads");
   for (const Access& access : i.reads) AppendAccess(plan, access, &text);
   if (!i.writes.empty()) absl::StrAppend(&text, " | writes");

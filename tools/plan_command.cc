@@ -1,0 +1,87 @@
+#include "tools/plan_command.h"
+
+#include <cstdio>
+#include <nlohmann/json.hpp>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "core/metrics/progress_line.h"
+#include "sharding/price.h"
+#include "sharding/verify.h"
+#include "tools/command_line.h"
+#include "tools/exit_status.h"
+#include "tools/run_model.h"
+
+namespace tessera {
+namespace {
+
+void PrintJson(const PlanSet& plans, const Price& train, const Price& evaluate,
+               uint64_t fingerprint) {
+  nlohmann::ordered_json json;
+  json["world"] = plans.train.options.world;
+  json["stage"] = plans.train.options.stage;
+  nlohmann::ordered_json& device = json["memory"]["device"];
+  for (int c = 0; c < kCategories; ++c) {
+    device[std::string(NameOf(static_cast<Category>(c)))] = train.memory[c];
+  }
+  device["peak"] = plans.arena_bytes;
+  json["memory"]["host"] = {{"peak", 0}};
+  json["memory"]["nvme"] = {{"peak", 0}};
+  json["traffic"]["communication"] = train.bytes_sent;
+  json["traffic"]["control"] = train.control_bytes_sent;
+  json["traffic"]["evaluation"] = evaluate.bytes_sent + evaluate.control_bytes_sent;
+  json["instructions"] = plans.train.instructions.size();
+  json["fingerprint"] = absl::StrFormat("%016x", fingerprint);
+  std::puts(json.dump(2).c_str());
+}
+
+void PrintTable(const PlanSet& plans, const Price& train, const Price& evaluate) {
+  const auto row = [](absl::string_view name, int64_t bytes) {
+    std::printf("  %-24s %16lld  %s\n", std::string(name).c_str(), static_cast<long long>(bytes),
+                HumanBytes(static_cast<double>(bytes)).c_str());
+  };
+  std::puts("device memory per rank, bytes (the most of each at once)");
+  for (int c = 0; c < kCategories; ++c) row(NameOf(static_cast<Category>(c)), train.memory[c]);
+  row("peak", plans.arena_bytes);
+  std::puts("sent per rank, bytes");
+  row("a step", train.bytes_sent);
+  row("a step's losses and norm", train.control_bytes_sent);
+  row("an evaluation pass", evaluate.bytes_sent + evaluate.control_bytes_sent);
+}
+
+}  // namespace
+
+int PlanCommand(const std::vector<std::string>& arguments) {
+  const absl::StatusOr<CommandLine> line =
+      ParseCommandLine(arguments, {{"ranks", "set"}, {"json", "print"}, 1, 1});
+  if (!line.ok()) return ReportMisuse(line.status());
+  const absl::StatusOr<int> ranks = line->Integer("ranks", 1, 1);
+  if (!ranks.ok()) return ReportMisuse(ranks.status());
+  const absl::StatusOr<RunConfig> config =
+      LoadRunConfig(line->positional[0], line->All("set"), *ranks);
+  if (!config.ok()) return ReportMisuse(config.status());
+  const absl::StatusOr<Model> model = MakeModel(*config);
+  if (!model.ok()) return ReportMisuse(model.status());
+  const absl::StatusOr<PlanSet> plans =
+      BuildPlans(*model, MakeTrainerOptions(*config, *ranks).plan);
+  if (!plans.ok()) return ReportMisuse(plans.status());
+  // A plan for another machine is shown even where it does not fit this one; only
+  // a capacity that the configuration names is a limit.
+  const int64_t capacity = config->memory.device > 0 ? config->memory.device : int64_t{1} << 62;
+  if (const absl::Status status = Verify(plans->train, *model, capacity); !status.ok()) {
+    return ReportMisuse(status);
+  }
+  const Price train = PriceOf(plans->train);
+  const Price evaluate = PriceOf(plans->evaluate);
+  if (line->Has("print")) std::fputs(Print(plans->train, *model).c_str(), stdout);
+  if (line->Has("json")) {
+    PrintJson(*plans, train, evaluate, Fingerprint(Print(plans->train, *model)));
+    return kDone;
+  }
+  PrintTable(*plans, train, evaluate);
+  const std::string withdrawn = WithdrawnPromise(*config, *ranks);
+  if (!withdrawn.empty()) std::printf("note: %s\n", withdrawn.c_str());
+  return kDone;
+}
+
+}  // namespace tessera

@@ -1,0 +1,79 @@
+#include "tools/run_model.h"
+
+#include <unistd.h>
+
+#include "absl/strings/str_cat.h"
+#include "models/gpt2.h"
+#include "sharding/verify.h"
+
+namespace tessera {
+
+absl::StatusOr<Model> MakeModel(const RunConfig& config) {
+  Gpt2Config gpt2;
+  gpt2.layers = config.model.layers;
+  gpt2.heads = config.model.heads;
+  gpt2.width = config.model.width;
+  gpt2.context = config.model.context;
+  gpt2.vocabulary = config.model.vocabulary;
+  gpt2.dropout = config.model.dropout;
+  return MakeGpt2(gpt2, config.precision);
+}
+
+TrainerOptions MakeTrainerOptions(const RunConfig& config, int world) {
+  TrainerOptions options;
+  options.plan.world = world;
+  options.plan.stage = static_cast<int>(config.zero.stage);
+  options.plan.micro_sequences = config.batch.micro;
+  options.plan.accumulation = static_cast<int>(config.batch.accumulation);
+  options.plan.sum_group = config.batch.sum_group;
+  options.plan.prefetch = static_cast<int>(config.zero.prefetch);
+  options.plan.bucket_bytes = config.zero.bucket;
+  options.plan.recompute = config.recompute == Recompute::kBlock;
+  options.optimizer.beta1 = config.optimizer.betas[0];
+  options.optimizer.beta2 = config.optimizer.betas[1];
+  options.optimizer.epsilon = config.optimizer.epsilon;
+  options.optimizer.weight_decay = config.optimizer.weight_decay;
+  options.optimizer.clip_norm = config.optimizer.clip_norm;
+  options.seed = static_cast<uint64_t>(config.seed);
+  return options;
+}
+
+int64_t DeviceCapacity(const RunConfig& config, int ranks_here) {
+  if (config.memory.device > 0) return config.memory.device;
+  const int64_t machine = int64_t{sysconf(_SC_PHYS_PAGES)} * sysconf(_SC_PAGESIZE);
+  return machine / ranks_here - config.memory.reserve;
+}
+
+absl::StatusOr<PlanSet> CheckRun(const RunConfig& config, int world, int ranks_here) {
+  TESSERA_ASSIGN_OR_RETURN(const Model model, MakeModel(config));
+  TESSERA_ASSIGN_OR_RETURN(PlanSet plans,
+                           BuildPlans(model, MakeTrainerOptions(config, world).plan));
+  const int64_t capacity = DeviceCapacity(config, ranks_here);
+  if (plans.arena_bytes > capacity) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "the run needs ", plans.arena_bytes, " bytes of device memory per rank, ",
+        plans.arena_bytes - capacity, " more than the ", capacity,
+        " there are (memory.device); lower batch.micro, raise zero.stage or the number of ranks, "
+        "or set recompute: block"));
+  }
+  return plans;
+}
+
+std::string WithdrawnPromise(const RunConfig& config, int world) {
+  PlanOptions options = MakeTrainerOptions(config, world).plan;
+  if (SumOrderIsCanonical(options)) return "";
+  const int64_t given = options.sum_group;
+  int64_t remedy = given;
+  for (remedy = 1; remedy <= options.accumulation; ++remedy) {
+    options.sum_group = remedy;
+    if (SumOrderIsCanonical(options)) break;
+  }
+  return absl::StrCat("the same-bits promise is withdrawn: at stage ", options.stage,
+                      " with batch.accumulation = ", options.accumulation,
+                      " and batch.sum_group = ", given,
+                      " the order of the gradient's sum depends on the number of ranks; "
+                      "batch.sum_group = ",
+                      remedy, " or zero.stage = 2 keeps it");
+}
+
+}  // namespace tessera

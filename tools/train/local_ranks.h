@@ -1,0 +1,16 @@
+#ifndef TESSERA_TOOLS_TRAIN_LOCAL_RANKS_H_
+#define TESSERA_TOOLS_TRAIN_LOCAL_RANKS_H_
+
+namespace tessera {
+
+// How many ranks of this world share this machine, as the launcher (mpirun or
+// srun) says; 1 without one.
+int RanksHere();
+
+// The cores that this rank may use for itself: those it is bound to, or, where it
+// may use the whole machine like its neighbours, its share of them. At least 1.
+int CoresPerRank();
+
+}  // namespace tessera
+
+#endif  // TESSERA_TOOLS_TRAIN_LOCAL_RANKS_H_

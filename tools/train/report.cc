@@ -1,0 +1,109 @@
+#include "tools/train/report.h"
+
+#include <unistd.h>
+
+#include <cstdio>
+#include <cstdlib>
+#include <nlohmann/json.hpp>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "core/metrics/progress_line.h"
+#include "core/status.h"
+
+namespace tessera {
+namespace {
+
+// Without a terminal, a line now and then is enough.
+constexpr std::chrono::seconds kBetweenLines(5);
+constexpr std::chrono::milliseconds kBetweenRewrites(100);
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<Report>> Report::Create(const Options& options) {
+  std::unique_ptr<Report> report(new Report(options));
+  if (!options.metrics.empty()) {
+    TESSERA_ASSIGN_OR_RETURN(JsonLines metrics, JsonLines::Create(options.metrics));
+    report->metrics_ = std::make_unique<JsonLines>(std::move(metrics));
+  }
+  // Under the launcher standard output is a pipe, whose other end may be a terminal.
+  report->live_ = isatty(STDOUT_FILENO) != 0 || std::getenv("TESSERA_TERMINAL") != nullptr;
+  return report;
+}
+
+absl::Status Report::Step(int64_t step, double learning_rate, const StepResult& result) {
+  spent_ += result.seconds;
+  train_.push_back({static_cast<double>(step), result.loss});
+  Progress progress;
+  progress.step = step;
+  progress.steps = options_.steps;
+  progress.loss = result.loss;
+  progress.learning_rate = learning_rate;
+  progress.grad_norm = result.gradient_norm;
+  progress.tokens_per_second = static_cast<double>(options_.targets_per_step) / result.seconds;
+  progress.mfu = options_.flops_per_step / result.seconds / options_.peak_flops;
+  progress.exposed_communication_seconds = result.exposed_communication_seconds;
+  progress.bytes_sent = result.bytes_sent;
+  progress.memory = {{"device", options_.device_bytes}};
+  progress.seconds_left =
+      spent_ / static_cast<double>(train_.size()) * static_cast<double>(options_.steps - step);
+  ShowLive(ProgressLine(progress), step == options_.steps);
+  if (metrics_ == nullptr) return absl::OkStatus();
+
+  nlohmann::ordered_json line;
+  line["step"] = step;
+  line["loss"] = result.loss;
+  line["grad_norm"] = result.gradient_norm;
+  line["learning_rate"] = learning_rate;
+  line["tokens_per_second"] = progress.tokens_per_second;
+  line["mfu"] = progress.mfu;
+  line["seconds"] = result.seconds;
+  line["exposed_communication_seconds"] = result.exposed_communication_seconds;
+  line["bytes_sent"] = result.bytes_sent;
+  line["control_bytes_sent"] = result.control_bytes_sent;
+  line["memory"] = {{"device", options_.device_bytes}, {"host", 0}, {"nvme", 0}};
+  return metrics_->Write(line);
+}
+
+absl::Status Report::Evaluation(int64_t step, double loss) {
+  validation_.push_back({static_cast<double>(step), loss});
+  Say(absl::StrFormat("step %d  validation loss %.4f", step, loss));
+  if (metrics_ == nullptr) return absl::OkStatus();
+  nlohmann::ordered_json line;
+  line["step"] = step;
+  line["validation_loss"] = loss;
+  return metrics_->Write(line);
+}
+
+absl::Status Report::Finish(int64_t step, uint64_t weights_digest) {
+  if (metrics_ != nullptr) {
+    nlohmann::ordered_json line;
+    line["steps_done"] = step;
+    line["weights_digest"] = absl::StrFormat("%016x", weights_digest);
+    TESSERA_RETURN_IF_ERROR(metrics_->Write(line));
+  }
+  if (options_.curve.empty()) return absl::OkStatus();
+  TESSERA_RETURN_IF_ERROR(WriteLossCurve(options_.curve, train_, validation_));
+  Say(absl::StrCat("loss curve: ", options_.curve));
+  return absl::OkStatus();
+}
+
+void Report::Say(const std::string& text) {
+  std::printf("%s%s\n", line_is_open_ ? "\n" : "", text.c_str());
+  std::fflush(stdout);
+  line_is_open_ = false;
+}
+
+void Report::ShowLive(const std::string& line, bool last) {
+  const auto now = std::chrono::steady_clock::now();
+  const bool first = shown_ == std::chrono::steady_clock::time_point();
+  if (!first && !last && now - shown_ < (live_ ? kBetweenRewrites : kBetweenLines)) return;
+  shown_ = now;
+  // The rest of a longer line before is cleared.
+  std::printf(live_ ? "\r%s\033[K" : "%s\n", line.c_str());
+  std::fflush(stdout);
+  line_is_open_ = live_;
+}
+
+}  // namespace tessera

@@ -1,0 +1,212 @@
+#include "tools/train/training_run.h"
+
+#include <sched.h>
+
+#include <algorithm>
+#include <fstream>
+#include <memory>
+#include <thread>
+
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "core/cpu_device.h"
+#include "core/data/token_batches.h"
+#include "core/metrics/chrome_trace.h"
+#include "core/metrics/progress_line.h"
+#include "tools/launch/stop_signal.h"
+#include "tools/run_model.h"
+#include "tools/schedule.h"
+#include "tools/train/local_ranks.h"
+#include "tools/train/matrix_rate.h"
+#include "tools/train/report.h"
+#include "tools/train/sampler.h"
+
+namespace tessera {
+namespace {
+
+// Bytes of anonymous memory that the process has: the arena, and what libraries took.
+int64_t AnonymousBytes() {
+  std::ifstream status("/proc/self/status");
+  for (std::string line; std::getline(status, line);) {
+    int64_t kibibytes = 0;
+    if (line.rfind("RssAnon:", 0) == 0 &&
+        absl::SimpleAtoi(line.substr(8, line.size() - 8 - 3), &kibibytes)) {
+      return kibibytes << 10;
+    }
+  }
+  return 0;
+}
+
+absl::StatusOr<std::unique_ptr<TokenBatches>> OpenData(const std::string& path,
+                                                       const RunConfig& config, bool shuffle) {
+  TESSERA_ASSIGN_OR_RETURN(std::shared_ptr<const TokenFile> file,
+                           TokenFile::Open(path, config.model.vocabulary));
+  return TokenBatches::Create(
+      std::move(file), config.model.context,
+      shuffle ? std::optional<uint64_t>(static_cast<uint64_t>(config.seed)) : std::nullopt);
+}
+
+class Run {
+ public:
+  Run(const RunConfig& config, const RunOutputs& outputs, Communicator& communicator)
+      : config_(config),
+        outputs_(outputs),
+        communicator_(communicator),
+        device_({kLanes, ThreadsOf(config), 0}) {}
+
+  absl::StatusOr<RunEnd> Train() {
+    TESSERA_RETURN_IF_ERROR(SetUp());
+    RunEnd end = RunEnd::kDone;
+    for (int64_t step = 0; step < config_.schedule.steps; ++step) {
+      TESSERA_ASSIGN_OR_RETURN(const bool stop, AgreeToStop());
+      if (stop) {
+        end = RunEnd::kStopped;
+        break;
+      }
+      TESSERA_RETURN_IF_ERROR(Step(step));
+    }
+    const int64_t done = trainer_->steps_done();
+    if (end == RunEnd::kDone && validation_ != nullptr && evaluated_ != done) {
+      TESSERA_RETURN_IF_ERROR(Evaluate());
+    }
+    if (end == RunEnd::kDone && config_.sample.length > 0) TESSERA_RETURN_IF_ERROR(Sample());
+    TESSERA_ASSIGN_OR_RETURN(const uint64_t digest, trainer_->WeightsDigest());
+    if (report_ != nullptr) TESSERA_RETURN_IF_ERROR(report_->Finish(done, digest));
+    return end;
+  }
+
+ private:
+  static int ThreadsOf(const RunConfig& config) {
+    return config.threads > 0 ? static_cast<int>(config.threads) : CoresPerRank();
+  }
+
+  absl::Status SetUp() {
+    TESSERA_ASSIGN_OR_RETURN(train_, OpenData(config_.data.train, config_, /*shuffle=*/true));
+    if (!config_.data.validation.empty()) {
+      TESSERA_ASSIGN_OR_RETURN(validation_,
+                               OpenData(config_.data.validation, config_, /*shuffle=*/false));
+    }
+    TESSERA_ASSIGN_OR_RETURN(Model model, MakeModel(config_));
+    TrainerOptions options = MakeTrainerOptions(config_, communicator_.size());
+    options.device_capacity = DeviceCapacity(config_, RanksHere());
+    TESSERA_ASSIGN_OR_RETURN(trainer_,
+                             Trainer::Create(std::move(model), options, device_, communicator_));
+
+    TESSERA_ASSIGN_OR_RETURN(const double rate,
+                             MeasureMatrixRate(device_.lane(0), config_.precision));
+    auto peak = static_cast<int64_t>(rate);
+    TESSERA_RETURN_IF_ERROR(communicator_.AllReduceSum(absl::MakeSpan(&peak, 1)));
+    if (communicator_.rank() != 0) return absl::OkStatus();
+
+    Report::Options report;
+    report.metrics = outputs_.metrics;
+    report.curve = outputs_.curve;
+    report.steps = config_.schedule.steps;
+    report.targets_per_step = trainer_->targets_per_step();
+    report.flops_per_step =
+        trainer_->model().flops_per_sequence * static_cast<double>(config_.batch.global);
+    report.peak_flops = static_cast<double>(peak);
+    report.device_bytes = trainer_->plans().arena_bytes;
+    TESSERA_ASSIGN_OR_RETURN(report_, Report::Create(report));
+    Introduce(rate);
+    return absl::OkStatus();
+  }
+
+  void Introduce(double rate) {
+    int64_t parameters = 0;
+    for (const UnitPartition& unit : trainer_->plans().train.partitions) {
+      for (int64_t size : unit.sizes) parameters += size;
+    }
+    report_->Say(absl::StrFormat(
+        "%s parameters in %s on %d rank%s of %d thread%s, ZeRO stage %d, %s per rank, matrix "
+        "products at %s flop/s",
+        HumanCount(static_cast<double>(parameters)), NameOf(config_.precision),
+        communicator_.size(), communicator_.size() == 1 ? "" : "s", ThreadsOf(config_),
+        ThreadsOf(config_) == 1 ? "" : "s", config_.zero.stage,
+        HumanBytes(static_cast<double>(trainer_->plans().arena_bytes)), HumanCount(rate)));
+    const std::string withdrawn = WithdrawnPromise(config_, communicator_.size());
+    if (!withdrawn.empty()) report_->Say(absl::StrCat("note: ", withdrawn));
+  }
+
+  // All ranks stop after the same step, whichever was asked to.
+  absl::StatusOr<bool> AgreeToStop() {
+    int64_t votes = StopRequested() ? 1 : 0;
+    TESSERA_RETURN_IF_ERROR(communicator_.AllReduceSum(absl::MakeSpan(&votes, 1)));
+    return votes > 0;
+  }
+
+  absl::Status Step(int64_t step) {
+    const double learning_rate =
+        LearningRate(config_.schedule, config_.optimizer.learning_rate, step);
+    TESSERA_ASSIGN_OR_RETURN(const StepResult result, trainer_->Step(*train_, learning_rate));
+    const int64_t done = step + 1;
+    if (done == 1) TESSERA_RETURN_IF_ERROR(CheckReserve());
+    if (report_ != nullptr) TESSERA_RETURN_IF_ERROR(report_->Step(done, learning_rate, result));
+    // The second step: in the first everything is used for the first time.
+    if (done == std::min<int64_t>(2, config_.schedule.steps)) TESSERA_RETURN_IF_ERROR(Trace());
+    if (config_.evaluate.every > 0 && done % config_.evaluate.every == 0) return Evaluate();
+    return absl::OkStatus();
+  }
+
+  // What libraries took beside the arena, once everything has been used.
+  absl::Status CheckReserve() const {
+    const int64_t taken = AnonymousBytes() - trainer_->plans().arena_bytes;
+    if (taken <= config_.memory.reserve) return absl::OkStatus();
+    return absl::ResourceExhaustedError(
+        absl::StrCat("libraries and buffers beside the arena take ", taken,
+                     " bytes, but memory.reserve is ", config_.memory.reserve, "; raise it to ",
+                     HumanBytes(1.2 * static_cast<double>(taken)), " or more"));
+  }
+
+  absl::Status Trace() const {
+    if (outputs_.trace.empty() || communicator_.rank() != 0) return absl::OkStatus();
+    const Plan& plan = trainer_->plans().train;
+    std::vector<TraceEvent> events;
+    for (size_t i = 0; i < plan.instructions.size(); ++i) {
+      const Instruction& instruction = plan.instructions[i];
+      const Timing& timing = trainer_->executor().timings()[i];
+      events.push_back({ShortName(trainer_->model(), instruction),
+                        std::string(NameOf(instruction.lane)), timing.begin * 1e6,
+                        (timing.end - timing.begin) * 1e6});
+    }
+    return WriteChromeTrace(outputs_.trace, "a training step", events);
+  }
+
+  absl::Status Evaluate() {
+    const int64_t micro_batches =
+        config_.evaluate.batches * config_.batch.global / config_.batch.micro;
+    TESSERA_ASSIGN_OR_RETURN(const double loss, trainer_->Evaluate(*validation_, micro_batches));
+    evaluated_ = trainer_->steps_done();
+    return report_ == nullptr ? absl::OkStatus() : report_->Evaluation(evaluated_, loss);
+  }
+
+  absl::Status Sample() {
+    TESSERA_ASSIGN_OR_RETURN(
+        const std::string text,
+        SampleText(*trainer_, config_.sample.prompt, config_.sample.length,
+                   config_.sample.temperature, static_cast<uint64_t>(config_.seed)));
+    if (report_ != nullptr) report_->Say(absl::StrCat("sample:\n", text));
+    return absl::OkStatus();
+  }
+
+  const RunConfig& config_;
+  const RunOutputs& outputs_;
+  Communicator& communicator_;
+  CpuDevice device_;
+  std::unique_ptr<TokenBatches> train_, validation_;
+  std::unique_ptr<Trainer> trainer_;
+  std::unique_ptr<Report> report_;  // on the first rank
+  int64_t evaluated_ = -1;          // after which step
+};
+
+}  // namespace
+
+absl::StatusOr<RunEnd> TrainRun(const RunConfig& config, const RunOutputs& outputs,
+                                Communicator& communicator) {
+  absl::StatusOr<RunEnd> end = Run(config, outputs, communicator).Train();
+  if (!end.ok() && !absl::IsCancelled(end.status())) communicator.Abort(end.status());
+  return end;
+}
+
+}  // namespace tessera

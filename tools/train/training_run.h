@@ -1,0 +1,29 @@
+#ifndef TESSERA_TOOLS_TRAIN_TRAINING_RUN_H_
+#define TESSERA_TOOLS_TRAIN_TRAINING_RUN_H_
+
+#include <string>
+
+#include "absl/status/statusor.h"
+#include "core/communicator.h"
+#include "tools/run_config.h"
+
+namespace tessera {
+
+// Where a run's output goes; empty for nowhere.
+struct RunOutputs {
+  std::string metrics;  // JSON lines
+  std::string curve;    // SVG picture of the losses
+  std::string trace;    // Chrome trace of one step
+};
+
+enum class RunEnd : uint8_t { kDone, kStopped };
+
+// One rank's part of a training run, from opening the data to the last line.
+// Stops at the end of a step, on all ranks, once StopRequested on any of them.
+// Of a failure the rank where it happened gets the cause, the others Cancelled.
+absl::StatusOr<RunEnd> TrainRun(const RunConfig& config, const RunOutputs& outputs,
+                                Communicator& communicator);
+
+}  // namespace tessera
+
+#endif  // TESSERA_TOOLS_TRAIN_TRAINING_RUN_H_

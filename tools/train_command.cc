@@ -1,0 +1,97 @@
+#include "tools/train_command.h"
+
+#include <unistd.h>
+
+#include <cstdlib>
+#include <memory>
+
+#include "core/mpi_communicator.h"
+#include "core/single_communicator.h"
+#include "tools/command_line.h"
+#include "tools/exit_status.h"
+#include "tools/launch/launcher.h"
+#include "tools/launch/stop_signal.h"
+#include "tools/run_model.h"
+#include "tools/train/local_ranks.h"
+#include "tools/train/training_run.h"
+
+namespace tessera {
+namespace {
+
+// The first process of `tessera train --ranks N`: checks all that can be checked
+// without data, and starts the ranks.
+int StartRanks(const std::string& program, const CommandLine& line, int ranks) {
+  const absl::StatusOr<RunConfig> config =
+      LoadRunConfig(line.positional[0], line.All("set"), ranks);
+  if (!config.ok()) return ReportMisuse(config.status());
+  const absl::StatusOr<PlanSet> plans = CheckRun(*config, ranks, ranks);
+  if (!plans.ok()) return ReportMisuse(plans.status());
+
+  std::vector<std::string> command = {program, "train", line.positional[0]};
+  for (const auto& [name, values] : line.options) {
+    if (name == "ranks") continue;
+    for (const std::string& value : values) {
+      command.push_back("--" + name);
+      command.push_back(value);
+    }
+  }
+  // The ranks write into a pipe, and cannot see what stands at its other end.
+  if (isatty(STDOUT_FILENO) != 0) setenv("TESSERA_TERMINAL", "1", 1);
+  const absl::StatusOr<int> status = Launch(ranks, command);
+  if (!status.ok()) return ReportFailure(status.status(), /*rank=*/-1);
+  return *status;
+}
+
+// Whether all ranks are fine; if not, the first that is not says why, and the
+// others know that it does.
+bool AllFine(const absl::Status& own, Communicator& communicator, bool* reports) {
+  std::vector<char> failed(communicator.size());
+  const char flag = own.ok() ? 0 : 1;
+  const absl::Status gathered = communicator.AllGather(
+      reinterpret_cast<const std::byte*>(&flag), reinterpret_cast<std::byte*>(failed.data()), 1);
+  int first = 0;
+  while (first < communicator.size() && failed[first] == 0) ++first;
+  *reports = first == communicator.rank() || !gathered.ok();
+  return gathered.ok() && first == communicator.size();
+}
+
+int RunAsRank(const CommandLine& line) {
+  CatchStopSignals();
+  std::unique_ptr<Communicator> communicator;
+  if (StartedByMpi()) {
+    absl::StatusOr<std::unique_ptr<Communicator>> joined = JoinMpiWorld();
+    if (!joined.ok()) return ReportFailure(joined.status(), /*rank=*/-1);
+    communicator = *std::move(joined);
+  } else {
+    communicator = std::make_unique<SingleCommunicator>();
+  }
+  const absl::StatusOr<RunConfig> config =
+      LoadRunConfig(line.positional[0], line.All("set"), communicator->size());
+  absl::Status fine = config.status();
+  if (fine.ok()) fine = CheckRun(*config, communicator->size(), RanksHere()).status();
+  bool reports = false;
+  if (!AllFine(fine, *communicator, &reports)) return reports ? ReportMisuse(fine) : kMisused;
+
+  const absl::StatusOr<RunEnd> end =
+      TrainRun(*config, {line.Get("metrics", ""), line.Get("curve", ""), line.Get("trace", "")},
+               *communicator);
+  if (!end.ok()) return ReportFailure(end.status(), communicator->rank());
+  return *end == RunEnd::kStopped ? kInterrupted : kDone;
+}
+
+}  // namespace
+
+int TrainCommand(const std::string& program, const std::vector<std::string>& arguments) {
+  const absl::StatusOr<CommandLine> line =
+      ParseCommandLine(arguments, {{"ranks", "set", "metrics", "curve", "trace"}, {}, 1, 1});
+  if (!line.ok()) return ReportMisuse(line.status());
+  const absl::StatusOr<int> ranks = line->Integer("ranks", 0, 1);
+  if (!ranks.ok()) return ReportMisuse(ranks.status());
+  if (*ranks > 0 && StartedByMpi()) {
+    return ReportMisuse(absl::InvalidArgumentError(
+        "--ranks starts ranks of its own, but mpirun or srun has started this one; leave it out"));
+  }
+  return *ranks > 0 ? StartRanks(program, *line, *ranks) : RunAsRank(*line);
+}
+
+}  // namespace tessera
