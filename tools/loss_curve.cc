@@ -74,7 +74,7 @@ std::string Frame(const Axis& x, const Axis& y) {
         &svg, Line(x(value), kTop, x(value), kBottom, "#eeeeee", 1),
         Text(x(value), kBottom + 18, "middle", absl::StrFormat("%.*f", steps.decimals, value)));
   }
-  const AxisTicks losses = TicksFor(y.low, y.high, 7);
+  const AxisTicks losses = TicksFor(y.low, y.high, 10);
   for (int i = 0; i < losses.count; ++i) {
     const double value = losses.first + i * losses.distance;
     absl::StrAppend(
@@ -143,8 +143,10 @@ AxisTicks TicksFor(double low, double high, int count) {
 
 absl::Status WriteLossCurve(const std::string& path, absl::Span<const LossPoint> train,
                             absl::Span<const LossPoint> validation) {
-  const std::vector<LossPoint> train_points = Thinned(Finite(train), 700);
-  const std::vector<LossPoint> validation_points = Thinned(Finite(validation), 200);
+  const std::vector<LossPoint> finite_train = Finite(train);
+  const std::vector<LossPoint> finite_validation = Finite(validation);
+  const std::vector<LossPoint> train_points = Thinned(finite_train, 700);
+  const std::vector<LossPoint> validation_points = Thinned(finite_validation, 200);
   std::vector<LossPoint> all = train_points;
   all.insert(all.end(), validation_points.begin(), validation_points.end());
   if (all.empty()) all.push_back({});
@@ -167,8 +169,8 @@ absl::Status WriteLossCurve(const std::string& path, absl::Span<const LossPoint>
           Frame(x, y), Curve(train_points, x, y, kTrainColor, 1.5),
           Curve(validation_points, x, y, kValidationColor, 2),
           Dots(validation_points, x, y, kValidationColor),
-          Legend("train", train_points, kTrainColor, kTop + 20),
-          Legend("validation", validation_points, kValidationColor, kTop + 40), "</svg>\n"));
+          Legend("train", finite_train, kTrainColor, kTop + 20),
+          Legend("validation", finite_validation, kValidationColor, kTop + 40), "</svg>\n"));
 }
 
 }  // namespace tessera

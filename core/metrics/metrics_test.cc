@@ -117,7 +117,8 @@ TEST(Human, CountAndDuration) {
   EXPECT_EQ(HumanDuration(59.97), "1m00s");
   EXPECT_EQ(HumanDuration(187), "3m07s");
   EXPECT_EQ(HumanDuration(7505), "2h05m");
-  EXPECT_EQ(HumanDuration(std::numeric_limits<double>::infinity()), "?");
+  EXPECT_EQ(HumanDuration(1e300), "?");
+  EXPECT_EQ(HumanDuration(std::nan("")), "?");
 }
 
 TEST(Progress, IsOneLine) {

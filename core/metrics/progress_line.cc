@@ -1,7 +1,6 @@
 #include "core/metrics/progress_line.h"
 
 #include <cmath>
-#include <iterator>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
@@ -31,7 +30,8 @@ std::string HumanBytes(double bytes) {
 std::string HumanCount(double count) { return Scaled(count, 1000, {"", "k", "M", "G", "T"}); }
 
 std::string HumanDuration(double seconds) {
-  if (!std::isfinite(seconds)) return "?";
+  constexpr double kLongest = 1e9;  // decades: not a prediction anymore
+  if (!(seconds < kLongest)) return "?";
   if (seconds < 0.9995) return absl::StrFormat("%.0fms", seconds * 1e3);
   if (seconds < 59.95) return absl::StrFormat("%.1fs", seconds);
   const int64_t whole = std::llround(seconds);
