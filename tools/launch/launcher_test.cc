@@ -178,6 +178,17 @@ TEST_F(LauncherTest, RanksDoNotOutliveTheCommand) {
   EXPECT_TRUE(Eventually([&] { return !IsAlive(ranks[0]) && !IsAlive(ranks[1]); }));
 }
 
+TEST_F(LauncherTest, RanksDoNotOutliveMpirun) {
+  Start(10, "endless");
+  const pid_t ranks[] = {Rank(0), Rank(1)};
+  ASSERT_TRUE(HasSteps());
+  const std::string id = std::to_string(process_);
+  kill(std::atoi(ReadFile("/proc/" + id + "/task/" + id + "/children").c_str()), SIGKILL);
+  EXPECT_EQ(Wait(), 1);
+  EXPECT_EQ(Error(), "tessera: error: mpirun ended with status 137\n");
+  EXPECT_TRUE(Eventually([&] { return !IsAlive(ranks[0]) && !IsAlive(ranks[1]); }));
+}
+
 TEST_F(LauncherTest, NoMpirun) {
   Start(1, "none", "/nonexistent");
   EXPECT_EQ(Wait(), 1);
