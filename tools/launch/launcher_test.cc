@@ -136,7 +136,7 @@ TEST_F(LauncherTest, AKilledRankEndsAll) {
 TEST_F(LauncherTest, InterruptLetsALongStepEnd) {
   for (const int signal : {SIGINT, SIGTERM}) {
     // After one second mpirun would end the ranks.
-    Start(signal == SIGINT ? 2500 : 100, "endless");
+    Start(signal == SIGINT ? 1500 : 100, "endless");
     Rank(0);
     Rank(1);
     Send(signal);
@@ -158,7 +158,7 @@ TEST_F(LauncherTest, SecondInterruptEndsAtOnce) {
 }
 
 TEST_F(LauncherTest, InterruptDuringTheStart) {
-  for (const int milliseconds : {15, 40, 120}) {
+  for (const int milliseconds : {15, 60}) {
     Start(1, "endless");
     std::this_thread::sleep_for(std::chrono::milliseconds(milliseconds));
     Send(SIGINT);
