@@ -15,6 +15,7 @@
 #include <cstring>
 #include <utility>
 
+#include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
 #include "core/status.h"
@@ -125,7 +126,9 @@ class HeldSignals {
 absl::StatusOr<pid_t> StartMpirun(int ranks, const std::vector<std::string>& command,
                                   const OneHost& host, const HeldSignals& signals,
                                   int error_stream) {
-  std::vector<std::string> words = {"mpirun", "-np", absl::StrCat(ranks)};
+  // mpirun ends its ranks when it is asked to end, but not when it is killed.
+  std::vector<std::string> words = {"mpirun",  "-np",         absl::StrCat(ranks),
+                                    "setpriv", "--pdeathsig", "KILL"};
   words.insert(words.end(), command.begin(), command.end());
   const pid_t parent = getpid();
   const pid_t child = fork();
@@ -180,6 +183,7 @@ std::string DescribeKill(const MpirunErrors::KilledRank& killed) {
 }  // namespace
 
 absl::StatusOr<int> Launch(int ranks, const std::vector<std::string>& command) {
+  const HeldSignals signals;
   TESSERA_ASSIGN_OR_RETURN(const OneHost host, OneHost::Create());
   std::array<int, 2> ends{};
   if (pipe2(ends.data(), O_CLOEXEC) != 0) return SystemError("pipe2");
@@ -187,7 +191,6 @@ absl::StatusOr<int> Launch(int ranks, const std::vector<std::string>& command) {
   FileDescriptor write_end(ends[1]);
   fcntl(read_end.get(), F_SETFL, O_NONBLOCK);
 
-  const HeldSignals signals;
   TESSERA_ASSIGN_OR_RETURN(const pid_t mpirun,
                            StartMpirun(ranks, command, host, signals, write_end.get()));
   write_end.Close();
@@ -211,7 +214,7 @@ absl::StatusOr<int> Launch(int ranks, const std::vector<std::string>& command) {
     const std::string cause =
         killed ? DescribeKill(*killed)
                : absl::StrCat("mpirun ended with status ", code, "\n", errors.comments());
-    WriteError(absl::StrCat("tessera: error: ", cause, "\n"));
+    WriteError(absl::StrCat("tessera: error: ", absl::StripTrailingAsciiWhitespace(cause), "\n"));
   }
   return 1;
 }

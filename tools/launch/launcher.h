@@ -16,8 +16,8 @@ namespace tessera {
 //
 // SIGINT and SIGTERM are held back from mpirun, which would end the ranks a second
 // later: the ranks get SIGUSR1, and have all the time that they need to stop (see
-// stop_signal.h). A second signal ends them at once. If this process is killed,
-// the ranks are too. No other thread may run.
+// stop_signal.h). A second signal ends them at once. If this process or mpirun is
+// killed, the ranks are too. No other thread may run.
 absl::StatusOr<int> Launch(int ranks, const std::vector<std::string>& command);
 
 }  // namespace tessera

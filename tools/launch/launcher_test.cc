@@ -136,7 +136,7 @@ TEST_F(LauncherTest, AKilledRankEndsAll) {
 TEST_F(LauncherTest, InterruptLetsALongStepEnd) {
   for (const int signal : {SIGINT, SIGTERM}) {
     // After one second mpirun would end the ranks.
-    Start(signal == SIGINT ? 2500 : 100, "endless");
+    Start(signal == SIGINT ? 1500 : 100, "endless");
     Rank(0);
     Rank(1);
     Send(signal);
@@ -158,7 +158,7 @@ TEST_F(LauncherTest, SecondInterruptEndsAtOnce) {
 }
 
 TEST_F(LauncherTest, InterruptDuringTheStart) {
-  for (const int milliseconds : {15, 40, 120}) {
+  for (const int milliseconds : {15, 60}) {
     Start(1, "endless");
     std::this_thread::sleep_for(std::chrono::milliseconds(milliseconds));
     Send(SIGINT);
@@ -175,6 +175,17 @@ TEST_F(LauncherTest, RanksDoNotOutliveTheCommand) {
   ASSERT_TRUE(HasSteps());
   Send(SIGKILL);
   EXPECT_EQ(Wait(), -SIGKILL);
+  EXPECT_TRUE(Eventually([&] { return !IsAlive(ranks[0]) && !IsAlive(ranks[1]); }));
+}
+
+TEST_F(LauncherTest, RanksDoNotOutliveMpirun) {
+  Start(10, "endless");
+  const pid_t ranks[] = {Rank(0), Rank(1)};
+  ASSERT_TRUE(HasSteps());
+  const std::string id = std::to_string(process_);
+  kill(std::atoi(ReadFile("/proc/" + id + "/task/" + id + "/children").c_str()), SIGKILL);
+  EXPECT_EQ(Wait(), 1);
+  EXPECT_EQ(Error(), "tessera: error: mpirun ended with status 137\n");
   EXPECT_TRUE(Eventually([&] { return !IsAlive(ranks[0]) && !IsAlive(ranks[1]); }));
 }
 

@@ -1,5 +1,6 @@
 #include "tools/launch/one_host.h"
 
+#include <sys/prctl.h>
 #include <sys/uio.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -21,6 +22,7 @@ namespace {
 bool SiblingsReadEachOther() {
   const pid_t sleeper = fork();
   if (sleeper == 0) {
+    prctl(PR_SET_PDEATHSIG, SIGKILL);
     pause();
     _exit(0);
   }
@@ -66,7 +68,11 @@ absl::StatusOr<OneHost> OneHost::Create() {
   set("OMPI_MCA_plm", "isolated");
   set("OMPI_MCA_pml", "ob1");
   set("OMPI_MCA_btl", "self,vader");
-  if (!SiblingsReadEachOther()) set("OMPI_MCA_btl_vader_single_copy_mechanism", "none");
+  if (!SiblingsReadEachOther()) {
+    set("OMPI_MCA_btl_vader_single_copy_mechanism", "none");
+    // Ranks look for a message's next part now and then, so parts should be large.
+    set("OMPI_MCA_btl_vader_max_send_size", "262144");
+  }
 
   // Folders of its own: mpirun makes names from process ids, and containers that
   // share a folder may not share those. Short, since they may hold Unix sockets.
