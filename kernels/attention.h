@@ -20,7 +20,7 @@ namespace tessera::kernels {
 // denominators, for the backward; its data may be null.
 //
 // qkv and out are fp32 or bf16, P is rounded to that type, sums are fp32. Nothing
-// of size T x T is stored: scratch is a few blocks of 64 x T per thread. Errors
+// of size T x T is stored: scratch is a few blocks of 128 x T per thread. Errors
 // are those of MatMul.
 absl::Status AttentionForward(Lane& lane, const Tensor& qkv, int64_t heads,
                               float dropout_probability, const RandomKey& key, const Tensor& out,

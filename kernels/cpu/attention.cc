@@ -13,7 +13,7 @@
 namespace tessera::kernels {
 namespace {
 
-constexpr int64_t kBlock = 64;  // queries
+constexpr int64_t kBlock = 128;  // queries
 
 int64_t RoundUp(int64_t value, int64_t multiple) {
   return (value + multiple - 1) / multiple * multiple;

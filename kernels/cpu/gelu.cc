@@ -3,12 +3,14 @@
 #include <algorithm>
 
 #include "core/status.h"
+#include "kernels/cpu/convert.h"
 #include "kernels/cpu/vector_math.h"
 
 namespace tessera::kernels {
 namespace {
 
 constexpr int64_t kTile = 16384;  // elements
+constexpr int64_t kBlock = 256;
 constexpr float kCubic = 0.044715f;
 constexpr float kTwiceRoot = 1.5957691216f;  // 2 sqrt(2 / pi)
 
@@ -25,27 +27,13 @@ float GeluDerivative(float x) {
   return std::fma(x * slope, gate * (e * gate), gate);
 }
 
-template <typename T>
-void Forward(ThreadPool& pool, const Tensor& x, const Tensor& y) {
-  const T* from = x.as<T>();
-  T* to = y.as<T>();
-  const int64_t elements = x.elements();
-  pool.For((elements + kTile - 1) / kTile, [=](int64_t tile) {
+// Calls body(first, count) for blocks that cover [0, elements).
+template <typename Body>
+void ForBlocks(Lane& lane, int64_t elements, const Body& body) {
+  lane.pool().For((elements + kTile - 1) / kTile, [&](int64_t tile) {
     const int64_t end = std::min(elements, (tile + 1) * kTile);
-    for (int64_t i = tile * kTile; i < end; ++i) to[i] = static_cast<T>(Gelu(ToFloat(from[i])));
-  });
-}
-
-template <typename T>
-void Backward(ThreadPool& pool, const Tensor& x, const Tensor& dy, const Tensor& dx) {
-  const T* input = x.as<T>();
-  const T* from = dy.as<T>();
-  T* to = dx.as<T>();
-  const int64_t elements = x.elements();
-  pool.For((elements + kTile - 1) / kTile, [=](int64_t tile) {
-    const int64_t end = std::min(elements, (tile + 1) * kTile);
-    for (int64_t i = tile * kTile; i < end; ++i) {
-      to[i] = static_cast<T>(ToFloat(from[i]) * GeluDerivative(ToFloat(input[i])));
+    for (int64_t first = tile * kTile; first < end; first += kBlock) {
+      body(first, std::min(kBlock, end - first));
     }
   });
 }
@@ -54,21 +42,25 @@ void Backward(ThreadPool& pool, const Tensor& x, const Tensor& dy, const Tensor&
 
 absl::Status GeluForward(Lane& lane, const Tensor& x, const Tensor& y) {
   TESSERA_CHECK(x.elements() == y.elements(), "shapes differ");
-  if (x.dtype == DType::kBFloat16) {
-    Forward<BFloat16>(lane.pool(), x, y);
-  } else {
-    Forward<float>(lane.pool(), x, y);
-  }
+  ForBlocks(lane, x.elements(), [&](int64_t first, int64_t count) {
+    alignas(64) float values[kBlock];
+    LoadFloats(x, first, count, values);
+    for (int64_t i = 0; i < count; ++i) values[i] = Gelu(values[i]);
+    StoreFloats(values, first, count, y);
+  });
   return absl::OkStatus();
 }
 
 absl::Status GeluBackward(Lane& lane, const Tensor& x, const Tensor& dy, const Tensor& dx) {
   TESSERA_CHECK(x.elements() == dy.elements() && x.elements() == dx.elements(), "shapes differ");
-  if (x.dtype == DType::kBFloat16) {
-    Backward<BFloat16>(lane.pool(), x, dy, dx);
-  } else {
-    Backward<float>(lane.pool(), x, dy, dx);
-  }
+  ForBlocks(lane, x.elements(), [&](int64_t first, int64_t count) {
+    alignas(64) float values[kBlock];
+    alignas(64) float gradients[kBlock];
+    LoadFloats(x, first, count, values);
+    LoadFloats(dy, first, count, gradients);
+    for (int64_t i = 0; i < count; ++i) gradients[i] *= GeluDerivative(values[i]);
+    StoreFloats(gradients, first, count, dx);
+  });
   return absl::OkStatus();
 }
 

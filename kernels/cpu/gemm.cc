@@ -7,7 +7,6 @@
 #include <mutex>
 #include <oneapi/dnnl/dnnl.hpp>
 #include <string>
-#include <unordered_map>
 
 #include "absl/strings/str_cat.h"
 #include "core/status.h"
@@ -83,14 +82,19 @@ class OneDnnGemm : public Gemm {
     const auto memory = [](const dnnl::memory::desc& desc, const void* data) {
       return dnnl::memory(desc, Engine(), const_cast<void*>(data));
     };
-    std::unordered_map<int, dnnl::memory> arguments = {
-        {DNNL_ARG_SRC, memory(a_, a)},
-        {DNNL_ARG_WEIGHTS, memory(b_, b)},
-        {DNNL_ARG_DST, memory(c_, c)},
-        {DNNL_ARG_SCRATCHPAD,
-         memory(scratch_, Scratch<std::byte>(ScratchUse::kGemm, scratch_.get_size()))}};
-    if (bias != nullptr) arguments.emplace(DNNL_ARG_BIAS, memory(bias_, bias));
-    product_.execute(Stream(), arguments);
+    std::byte* scratch = Scratch<std::byte>(ScratchUse::kGemm, scratch_.get_size());
+    const dnnl::memory memories[] = {memory(a_, a), memory(b_, b), memory(c_, c),
+                                     memory(scratch_, scratch),
+                                     bias == nullptr ? dnnl::memory() : memory(bias_, bias)};
+    // The C interface: the other one builds a hash table for each call.
+    const dnnl_exec_arg_t arguments[] = {{DNNL_ARG_SRC, memories[0].get()},
+                                         {DNNL_ARG_WEIGHTS, memories[1].get()},
+                                         {DNNL_ARG_DST, memories[2].get()},
+                                         {DNNL_ARG_SCRATCHPAD, memories[3].get()},
+                                         {DNNL_ARG_BIAS, memories[4].get(/*allow_empty=*/true)}};
+    const dnnl_status_t status =
+        dnnl_primitive_execute(product_.get(), Stream().get(), bias == nullptr ? 4 : 5, arguments);
+    TESSERA_CHECK(status == dnnl_success, absl::StrCat("oneDNN status ", status));
   }
 
  private:

@@ -27,15 +27,27 @@ std::byte* At(const Tensor& tensor, int64_t element) {
   return static_cast<std::byte*>(tensor.data) + element * SizeOf(tensor.dtype);
 }
 
-// The output is cut into equal tiles, with smaller ones at the ends.
+// The output is cut into equal tiles, with smaller ones at the ends. Measured on
+// the shapes of GPT-2; only shapes may decide, never threads.
 struct Tiling {
-  int64_t rows = 256;
-  int64_t columns = 384;
-};
+  Tiling(int64_t m, int64_t n, int64_t k) : rows(256), columns(384) {
+    // Operands that no cache holds are read once per row or column of tiles.
+    if (std::max({m, n, k}) >= 16384) rows = 512;
+    rows = std::min(rows, m);
+    columns = std::min(columns, n);
+    // Waking a thread costs as much as a small product.
+    if (m * n * k < int64_t{1} << 23) return;
+    while (Count(m, rows) * Count(n, columns) < 4 && std::max(rows, columns) > 64) {
+      int64_t& larger = rows > columns ? rows : columns;
+      larger = (larger + 1) / 2;
+    }
+  }
 
-// Measured on GPT-2's shapes. A deep product streams b from memory once per row
-// of tiles, so it wants them tall.
-Tiling TilingFor(int64_t k) { return k < 16384 ? Tiling{256, 384} : Tiling{1024, 384}; }
+  static int64_t Count(int64_t extent, int64_t tile) { return (extent + tile - 1) / tile; }
+
+  int64_t rows;
+  int64_t columns;
+};
 
 void SumOverNothing(const Tensor* bias, const Tensor& c, int64_t m, int64_t n) {
   if (bias == nullptr) {
@@ -77,9 +89,9 @@ absl::Status MatMul(Lane& lane, const Tensor& a, Transpose transpose_a, const Te
     return absl::OkStatus();
   }
 
-  const Tiling tiling = TilingFor(k);
-  const int64_t tile_rows = (m + tiling.rows - 1) / tiling.rows;
-  const int64_t tile_columns = (n + tiling.columns - 1) / tiling.columns;
+  const Tiling tiling(m, n, k);
+  const int64_t tile_rows = Tiling::Count(m, tiling.rows);
+  const int64_t tile_columns = Tiling::Count(n, tiling.columns);
   const int64_t last_rows = m - (tile_rows - 1) * tiling.rows;
   const int64_t last_columns = n - (tile_columns - 1) * tiling.columns;
   // One product for each of: inner tiles, the last column, the last row, the corner.

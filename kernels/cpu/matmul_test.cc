@@ -86,8 +86,10 @@ TEST(MatMul, AgreesWithDoublePrecision) {
   }
 }
 
-TEST(MatMul, DeepProductHasItsOwnTiling) {
+TEST(MatMul, EveryTiling) {
   Check({.m = 3, .k = 16385, .n = 390, .transpose_b = Transpose::kYes});
+  // Cut finer, for threads to share.
+  Check({.m = 130, .k = 700, .n = 200, .transpose_a = Transpose::kYes, .bias = true});
 }
 
 TEST(MatMul, ZeroExtents) {

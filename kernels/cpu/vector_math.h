@@ -13,18 +13,18 @@ namespace tessera::kernels {
 // Functions without branches or calls, so that loops over them vectorise, and
 // without fusing that is not written, so that every compiler gives the same bits.
 
-// e^x within 2 units in the last place, for x clamped to where the result is a
-// normal number: [-87.3, 88]. A NaN stays one.
+// e^x within 2 units in the last place; 0 below the range of normal numbers, e^88
+// above x = 88. A NaN stays one.
 //
 // x = n ln 2 + r with |r| <= ln(2) / 2, the subtraction in two steps (Cody and
 // Waite), e^r by its Taylor polynomial, 2^n by the exponent's bits.
 inline float Exp(float x) {
   constexpr float kLowest = -87.33654f;  // ln of the smallest normal number
-  constexpr float kRound = 0x1.8p23f;    // adding it rounds to an integer, in its low bits
+  constexpr float kHighest = 88.0f;
+  constexpr float kRound = 0x1.8p23f;  // adding it rounds to an integer, in its low bits
   constexpr float kLn2High = 0x1.62e4p-1f;
   constexpr float kLn2Low = 0x1.7f7d1cp-20f;
-  float clamped = x < kLowest ? kLowest : x;
-  clamped = clamped > 88.0f ? 88.0f : clamped;
+  const float clamped = x > kHighest ? kHighest : x;
   const float shifted = std::fma(clamped, 0x1.715476p0f, kRound);
   const float n = shifted - kRound;
   float r = std::fma(n, -kLn2High, clamped);
@@ -38,7 +38,10 @@ inline float Exp(float x) {
   p = std::fma(p, r, 1.0f);
   p = std::fma(p, r, 1.0f);
   const uint32_t exponent = (std::bit_cast<uint32_t>(shifted) + 127u) << 23;
-  return p * std::bit_cast<float>(exponent);
+  const float result = p * std::bit_cast<float>(exponent);
+  // A mask, where a second selection would become a branch.
+  const uint32_t normal = 0u - static_cast<uint32_t>(!(x < kLowest));
+  return std::bit_cast<float>(std::bit_cast<uint32_t>(result) & normal);
 }
 
 inline float ToFloat(float value) { return value; }
