@@ -2,6 +2,8 @@
 
 #include <cmath>
 #include <string>
+#include <utility>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "core/status.h"
@@ -52,8 +54,9 @@ double FlopsPerSequence(const Gpt2Config& config) {
 }
 
 std::vector<ParameterUse> UsesOf(const Model& model, int unit) {
-  std::vector<ParameterUse> uses;
   const auto parameters = static_cast<int>(model.units[unit].parameters.size());
+  std::vector<ParameterUse> uses;
+  uses.reserve(parameters);
   for (int parameter = 0; parameter < parameters; ++parameter) uses.push_back({unit, parameter});
   return uses;
 }

@@ -26,6 +26,7 @@ std::vector<TensorSpec> NormalisedSpecs(const Gpt2Config& config, DType dtype, i
 
 std::vector<Tensor> TakeAll(Workspace& workspace, const std::vector<TensorSpec>& specs) {
   std::vector<Tensor> tensors;
+  tensors.reserve(specs.size());
   for (const TensorSpec& spec : specs) tensors.push_back(workspace.Take(spec.dtype, spec.shape));
   return tensors;
 }

@@ -32,6 +32,11 @@ Gpt2Config WithoutDropout() {
   return config;
 }
 
+Gpt2Config WithOneLayer(Gpt2Config config) {
+  config.layers = 1;
+  return config;
+}
+
 // ---- GPT-2's forward in doubles, written from its definition. ----
 
 class Reference {
@@ -188,6 +193,7 @@ Array Bytes(int64_t bytes) { return Array(DType::kFloat32, {bytes / 4}); }
 
 std::vector<Tensor> TensorsOf(const std::vector<Array>& arrays) {
   std::vector<Tensor> tensors;
+  tensors.reserve(arrays.size());
   for (const Array& array : arrays) tensors.push_back(array.tensor());
   return tensors;
 }
@@ -361,7 +367,7 @@ void CheckGradients(const Gpt2Config& config, DType dtype, double tolerance) {
 }
 
 TEST(Gpt2, GradientsMatchDoublePrecision) {
-  CheckGradients(WithoutDropout(), DType::kFloat32, 2e-5);
+  CheckGradients(WithOneLayer(WithoutDropout()), DType::kFloat32, 2e-5);
 }
 
 TEST(Gpt2, GradientsMatchDoublePrecisionWithDropout) {
@@ -369,7 +375,7 @@ TEST(Gpt2, GradientsMatchDoublePrecisionWithDropout) {
 }
 
 TEST(Gpt2, GradientsMatchDoublePrecisionInBFloat16) {
-  CheckGradients(kSmall, DType::kBFloat16, 0.03);
+  CheckGradients(WithOneLayer(kSmall), DType::kBFloat16, 0.03);
 }
 
 TEST(Gpt2, RecomputationSavesTheSameBits) {
