@@ -31,12 +31,17 @@ absl::StatusOr<std::unique_ptr<Trainer>> Trainer::Create(Model model, const Trai
                                                          Device& device,
                                                          Communicator& communicator) {
   std::unique_ptr<Trainer> trainer(new Trainer(std::move(model), options, device, communicator));
+  const auto fail = [&communicator, on_failure = options.on_failure](const absl::Status& failure) {
+    if (absl::IsCancelled(failure)) return;
+    if (on_failure != nullptr) on_failure(failure);
+    communicator.Abort(failure);
+  };
   const absl::Status status = trainer->SetUp();
   if (!status.ok()) {
-    communicator.Abort(status);
+    fail(status);
     return status;
   }
-  device.OnFailure([&communicator](const absl::Status& failure) { communicator.Abort(failure); });
+  device.OnFailure(fail);
   return trainer;
 }
 

@@ -1,6 +1,7 @@
 #ifndef TESSERA_SHARDING_TRAINER_H_
 #define TESSERA_SHARDING_TRAINER_H_
 
+#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
@@ -29,6 +30,9 @@ struct TrainerOptions {
   AdamWOptions optimizer;
   uint64_t seed = 1;
   int64_t device_capacity = int64_t{1} << 62;  // bytes
+  // If set, called with the cause of a failure, on the rank where it happened and
+  // from any thread, before the other ranks hear of it.
+  std::function<void(const absl::Status&)> on_failure;
 };
 
 struct StepResult {

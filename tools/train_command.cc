@@ -35,8 +35,8 @@ int StartRanks(const std::string& program, const CommandLine& line, int ranks) {
       command.push_back(value);
     }
   }
-  // The ranks write into a pipe, and cannot see what stands at its other end.
-  if (isatty(STDOUT_FILENO) != 0) setenv("TESSERA_TERMINAL", "1", 1);
+  // The ranks do not write to this process' standard output themselves.
+  setenv("TESSERA_TERMINAL", isatty(STDOUT_FILENO) != 0 ? "1" : "0", 1);
   const absl::StatusOr<int> status = Launch(ranks, command);
   if (!status.ok()) return ReportFailure(status.status(), /*rank=*/-1);
   return *status;
@@ -74,8 +74,10 @@ int RunAsRank(const CommandLine& line) {
 
   const absl::StatusOr<RunEnd> end =
       TrainRun(*config, {line.Get("metrics", ""), line.Get("curve", ""), line.Get("trace", "")},
-               *communicator);
-  if (!end.ok()) return ReportFailure(end.status(), communicator->rank());
+               *communicator, [&communicator](const absl::Status& failure) {
+                 ReportFailure(failure, communicator->rank());
+               });
+  if (!end.ok()) return kFailed;
   return *end == RunEnd::kStopped ? kInterrupted : kDone;
 }
 

@@ -27,8 +27,9 @@ absl::StatusOr<std::unique_ptr<Report>> Report::Create(const Options& options) {
     TESSERA_ASSIGN_OR_RETURN(JsonLines metrics, JsonLines::Create(options.metrics));
     report->metrics_ = std::make_unique<JsonLines>(std::move(metrics));
   }
-  // Under the launcher standard output is a pipe, whose other end may be a terminal.
-  report->live_ = isatty(STDOUT_FILENO) != 0 || std::getenv("TESSERA_TERMINAL") != nullptr;
+  // mpirun shows its ranks a terminal in any case; the launcher knows better.
+  const char* const launcher_says = std::getenv("TESSERA_TERMINAL");
+  report->live_ = launcher_says != nullptr ? *launcher_says == '1' : isatty(STDOUT_FILENO) != 0;
   return report;
 }
 

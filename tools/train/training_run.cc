@@ -1,11 +1,10 @@
 #include "tools/train/training_run.h"
 
-#include <sched.h>
-
 #include <algorithm>
 #include <fstream>
 #include <memory>
-#include <thread>
+#include <mutex>
+#include <utility>
 
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
@@ -49,10 +48,12 @@ absl::StatusOr<std::unique_ptr<TokenBatches>> OpenData(const std::string& path,
 
 class Run {
  public:
-  Run(const RunConfig& config, const RunOutputs& outputs, Communicator& communicator)
+  Run(const RunConfig& config, const RunOutputs& outputs, Communicator& communicator,
+      std::function<void(const absl::Status&)> report_failure)
       : config_(config),
         outputs_(outputs),
         communicator_(communicator),
+        report_failure_(std::move(report_failure)),
         device_({kLanes, ThreadsOf(config), 0}) {}
 
   absl::StatusOr<RunEnd> Train() {
@@ -90,6 +91,7 @@ class Run {
     TESSERA_ASSIGN_OR_RETURN(Model model, MakeModel(config_));
     TrainerOptions options = MakeTrainerOptions(config_, communicator_.size());
     options.device_capacity = DeviceCapacity(config_, RanksHere());
+    options.on_failure = report_failure_;
     TESSERA_ASSIGN_OR_RETURN(trainer_,
                              Trainer::Create(std::move(model), options, device_, communicator_));
 
@@ -193,6 +195,7 @@ class Run {
   const RunConfig& config_;
   const RunOutputs& outputs_;
   Communicator& communicator_;
+  const std::function<void(const absl::Status&)> report_failure_;
   CpuDevice device_;
   std::unique_ptr<TokenBatches> train_, validation_;
   std::unique_ptr<Trainer> trainer_;
@@ -203,9 +206,17 @@ class Run {
 }  // namespace
 
 absl::StatusOr<RunEnd> TrainRun(const RunConfig& config, const RunOutputs& outputs,
-                                Communicator& communicator) {
-  absl::StatusOr<RunEnd> end = Run(config, outputs, communicator).Train();
-  if (!end.ok() && !absl::IsCancelled(end.status())) communicator.Abort(end.status());
+                                Communicator& communicator,
+                                const std::function<void(const absl::Status&)>& report) {
+  std::once_flag reported;
+  const auto report_once = [&](const absl::Status& failure) {
+    std::call_once(reported, [&] { report(failure); });
+  };
+  absl::StatusOr<RunEnd> end = Run(config, outputs, communicator, report_once).Train();
+  if (!end.ok() && !absl::IsCancelled(end.status())) {
+    report_once(end.status());
+    communicator.Abort(end.status());
+  }
   return end;
 }
 

@@ -1,6 +1,7 @@
 #ifndef TESSERA_TOOLS_TRAIN_TRAINING_RUN_H_
 #define TESSERA_TOOLS_TRAIN_TRAINING_RUN_H_
 
+#include <functional>
 #include <string>
 
 #include "absl/status/statusor.h"
@@ -20,9 +21,12 @@ enum class RunEnd : uint8_t { kDone, kStopped };
 
 // One rank's part of a training run, from opening the data to the last line.
 // Stops at the end of a step, on all ranks, once StopRequested on any of them.
-// Of a failure the rank where it happened gets the cause, the others Cancelled.
+// Of a failure the rank where it happened gets the cause, the others Cancelled;
+// `report` is called with the cause, once and on that rank alone, before the
+// others hear of it: they may end at once, and mpirun then ends this rank too.
 absl::StatusOr<RunEnd> TrainRun(const RunConfig& config, const RunOutputs& outputs,
-                                Communicator& communicator);
+                                Communicator& communicator,
+                                const std::function<void(const absl::Status&)>& report);
 
 }  // namespace tessera
 
