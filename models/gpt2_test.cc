@@ -24,7 +24,7 @@ using ModelValues = std::vector<std::vector<Values>>;
 
 constexpr int64_t kSequences = 2;
 constexpr Gpt2Config kSmall = {
-    .layers = 2, .heads = 2, .width = 8, .context = 7, .vocabulary = 11, .dropout = 0.2};
+    .layers = 2, .heads = 2, .width = 6, .context = 5, .vocabulary = 11, .dropout = 0.2};
 
 Gpt2Config WithoutDropout() {
   Gpt2Config config = kSmall;
@@ -509,8 +509,8 @@ TEST(MakeGpt2, SaysWhatToChange) {
        "model.context is 0: set it to a number from 1 to 16777216"},
       {[](Gpt2Config& c) { c.vocabulary = int64_t{1} << 31; },
        "model.vocabulary is 2147483648: set it to a number from 1 to 2147483647"},
-      {[](Gpt2Config& c) { c.heads = 3; },
-       "model.width 8 is not a multiple of model.heads 3: change one of them, so that every head "
+      {[](Gpt2Config& c) { c.heads = 4; },
+       "model.width 6 is not a multiple of model.heads 4: change one of them, so that every head "
        "is equally wide"},
       {[](Gpt2Config& c) { c.dropout = 1; },
        "model.dropout is 1: set it to at least 0 and below 1"},

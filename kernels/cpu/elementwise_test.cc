@@ -115,7 +115,8 @@ TEST(Elementwise, ThreadsDoNotMatter) {
   const Array b = RandomArray(DType::kBFloat16, {100003}, 2);
   ExpectThreadIndependent([&](Lane& lane) {
     std::vector<Array> outputs;
-    for (int i = 0; i < 2; ++i) outputs.emplace_back(DType::kBFloat16, Shape{100003});
+    outputs.emplace_back(DType::kBFloat16, Shape{100003});
+    outputs.emplace_back(DType::kBFloat16, Shape{100003});
     EXPECT_TRUE(Add(lane, a.tensor(), b.tensor(), outputs[0].tensor()).ok());
     EXPECT_TRUE(Dropout(lane, a.tensor(), 0.5f, RandomKey{1}, outputs[1].tensor()).ok());
     return outputs;

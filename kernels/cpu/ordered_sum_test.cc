@@ -66,6 +66,7 @@ constexpr int kLeaves = 13;
 
 std::vector<Array> Leaves(DType dtype, int64_t elements, int count) {
   std::vector<Array> leaves;
+  leaves.reserve(count);
   for (int i = 0; i < count; ++i) {
     leaves.push_back(RandomArray(dtype, {elements}, i, std::exp2(static_cast<double>(i * 7 % 12))));
   }
@@ -74,10 +75,12 @@ std::vector<Array> Leaves(DType dtype, int64_t elements, int count) {
 
 std::vector<double> CanonicalOf(const std::vector<Array>& leaves, int64_t group, DType dtype) {
   std::vector<std::vector<double>> values;
+  values.reserve(leaves.size());
   for (const Array& leaf : leaves) values.push_back(leaf.values());
   std::vector<double> sums(values[0].size());
   for (size_t e = 0; e < sums.size(); ++e) {
     std::vector<float> column;
+    column.reserve(values.size());
     for (const auto& leaf : values) column.push_back(static_cast<float>(leaf[e]));
     sums[e] = Canonical(column, group);
   }
@@ -149,6 +152,7 @@ TEST(AccumulateOrdered, TheTotalMayBeAPiece) {
   for (int target = 0; target < 3; ++target) {
     const std::vector<Array> leaves = Leaves(DType::kFloat32, 3000, 3);
     std::vector<Tensor> pieces;
+    pieces.reserve(leaves.size());
     for (const Array& leaf : leaves) pieces.push_back(leaf.tensor());
     AccumulateArguments arguments;
     arguments.pieces = pieces;
@@ -163,6 +167,7 @@ TEST(AccumulateOrdered, FinishesWhatIsPending) {
   InlineLane lane(1);
   const std::vector<Array> leaves = Leaves(DType::kFloat32, 600, 7);
   std::vector<Tensor> pieces;
+  pieces.reserve(leaves.size());
   for (const Array& leaf : leaves) pieces.push_back(leaf.tensor());
   std::vector<Array> arrays;
   std::vector<Slot> slots;
