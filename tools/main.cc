@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "tools/bench/bench_command.h"
 #include "tools/data_command.h"
 #include "tools/exit_status.h"
 #include "tools/plan_command.h"
@@ -20,6 +21,7 @@ constexpr char kUsage[] = R"(usage:
                 [--metrics FILE.jsonl] [--curve FILE.svg] [--trace FILE.json]
   tessera plan CONFIG.yaml [--ranks N] [--set key.path=value]... [--json] [--print]
   tessera data TEXT... --train FILE --validation FILE [--held-out PERCENT]
+  tessera bench [step] [adamw] [ranks] [plan]
   tessera keys          the table of a configuration's keys, in Markdown
 )";
 
@@ -39,6 +41,7 @@ int Main(int argc, char** argv) {
   const std::vector<std::string> arguments(argv + 2, argv + argc);
   if (command == "train") return TrainCommand(ProgramPath(argv[0]), arguments);
   if (command == "plan") return PlanCommand(arguments);
+  if (command == "bench") return BenchCommand(ProgramPath(argv[0]), arguments);
   if (command == "data") return DataCommand(arguments);
   if (command == "keys") {
     std::fputs(RunConfigReference().c_str(), stdout);

@@ -1,0 +1,59 @@
+#include "tools/bench/bench_command.h"
+
+#include <algorithm>
+#include <array>
+#include <cstdio>
+
+#include "absl/strings/str_cat.h"
+#include "core/mpi_communicator.h"
+#include "core/status.h"
+#include "tools/bench/bench_parts.h"
+#include "tools/command_line.h"
+#include "tools/exit_status.h"
+#include "tools/launch/launcher.h"
+
+namespace tessera {
+namespace {
+
+constexpr std::array<absl::string_view, 4> kParts = {"step", "adamw", "ranks", "plan"};
+
+// The part that needs two ranks: this process starts them, and they come back here.
+absl::Status BenchRanksUnderMpi(const std::string& program) {
+  TESSERA_ASSIGN_OR_RETURN(const int status, Launch(2, {program, "bench", "ranks"}));
+  return status == kDone ? absl::OkStatus() : absl::CancelledError("a rank failed");
+}
+
+absl::Status RunAsRank() {
+  TESSERA_ASSIGN_OR_RETURN(std::unique_ptr<Communicator> communicator, JoinMpiWorld());
+  return BenchRanks(*communicator);
+}
+
+}  // namespace
+
+int BenchCommand(const std::string& program, const std::vector<std::string>& arguments) {
+  const absl::StatusOr<CommandLine> line =
+      ParseCommandLine(arguments, {{}, {}, 0, static_cast<int>(kParts.size())});
+  if (!line.ok()) return ReportMisuse(line.status());
+  for (const std::string& part : line->positional) {
+    if (std::find(kParts.begin(), kParts.end(), part) != kParts.end()) continue;
+    return ReportMisuse(absl::InvalidArgumentError(
+        absl::StrCat("bench has no part \"", part, "\"; it has step, adamw, ranks and plan")));
+  }
+  if (StartedByMpi()) {
+    const absl::Status status = RunAsRank();
+    return status.ok() ? kDone : ReportFailure(status, /*rank=*/-1);
+  }
+  const auto wanted = [&](absl::string_view part) {
+    const std::vector<std::string>& parts = line->positional;
+    return parts.empty() || std::find(parts.begin(), parts.end(), part) != parts.end();
+  };
+  absl::Status status;
+  // First the part that starts processes: that is not allowed once there are threads.
+  if (status.ok() && wanted("ranks")) status = BenchRanksUnderMpi(program);
+  if (status.ok() && wanted("plan")) status = BenchPlan();
+  if (status.ok() && wanted("adamw")) status = BenchAdamW();
+  if (status.ok() && wanted("step")) status = BenchStep();
+  return status.ok() ? kDone : ReportFailure(status, /*rank=*/-1);
+}
+
+}  // namespace tessera
