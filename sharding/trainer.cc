@@ -1,7 +1,6 @@
 #include "sharding/trainer.h"
 
 #include <algorithm>
-#include <cstring>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
@@ -115,45 +114,68 @@ int Trainer::StateBuffer(State state, int unit) const {
   return parameters + per_unit - 1;
 }
 
-Trainer::Part Trainer::PartOf(State state, int unit) const {
-  const Buffer& buffer = plans_.train.buffers[StateBuffer(state, unit)];
+Trainer::Part Trainer::PartOf(int buffer, int unit, DType dtype) const {
+  const Buffer& held = plans_.train.buffers[buffer];
   const UnitPartition& partition = plans_.train.partitions[unit];
-  const auto* values = reinterpret_cast<const float*>(arena_ + buffer.offset);
-  const int64_t count = buffer.bytes / SizeOf(DType::kFloat32);
+  const int64_t count = held.bytes / SizeOf(dtype);
   const bool whole = count == partition.padded;
-  return {values, whole ? 0 : communicator_.rank() * partition.shard, count};
+  return {arena_ + held.offset, whole ? 0 : communicator_.rank() * partition.shard, count};
+}
+
+Trainer::Part Trainer::PartOf(State state, int unit) const {
+  return PartOf(StateBuffer(state, unit), unit, DType::kFloat32);
+}
+
+// The parameters that the model computes with: the master weights themselves, or
+// the buffer before them.
+Trainer::Part Trainer::ModelPartOf(int unit) const {
+  const bool has_master = model_.dtype != DType::kFloat32;
+  const int master = StateBuffer(State::kMaster, unit);
+  return PartOf(has_master ? master - 1 : master, unit, model_.dtype);
+}
+
+void Trainer::Store(State state, int unit, int parameter, int64_t first,
+                    absl::Span<const float> values) {
+  const int64_t begin = plans_.train.partitions[unit].offsets[parameter] + first;
+  const int64_t end = begin + static_cast<int64_t>(values.size());
+  const Part part = PartOf(state, unit);
+  const int64_t last = std::min(end, part.first + part.count);
+  for (int64_t i = std::max(begin, part.first); i < last; ++i) {
+    part.values()[i - part.first] = values[i - begin];
+  }
+  if (state != State::kMaster || model_.dtype == DType::kFloat32) return;
+  const Part model = ModelPartOf(unit);
+  auto* const rounded = reinterpret_cast<BFloat16*>(model.data);
+  const int64_t model_last = std::min(end, model.first + model.count);
+  for (int64_t i = std::max(begin, model.first); i < model_last; ++i) {
+    rounded[i - model.first] = BFloat16(values[i - begin]);
+  }
+}
+
+void Trainer::Write(State state, int unit, int parameter, absl::Span<const float> values) {
+  TESSERA_CHECK(
+      static_cast<int64_t>(values.size()) == plans_.train.partitions[unit].sizes[parameter],
+      absl::StrCat(values.size(), " values"));
+  Store(state, unit, parameter, 0, values);
 }
 
 void Trainer::Initialize() {
-  const bool has_master = model_.dtype != DType::kFloat32;
   uint32_t stream = 0;
   for (size_t u = 0; u < model_.units.size(); ++u) {
     const UnitPartition& partition = plans_.train.partitions[u];
     const int unit = static_cast<int>(u);
-    // The parameters' own buffer and the master may cover different parts.
-    const Buffer& parameters =
-        plans_.train.buffers[StateBuffer(State::kMaster, unit) - (has_master ? 1 : 0)];
-    const int64_t held = parameters.bytes / SizeOf(model_.dtype);
-    const int64_t first = held == partition.padded ? 0 : communicator_.rank() * partition.shard;
-    const Part master = PartOf(State::kMaster, unit);
+    // The model's parameters cover what the master weights do, or more.
+    const Part held = ModelPartOf(unit);
     for (size_t p = 0; p < partition.offsets.size(); ++p, ++stream) {
-      const int64_t begin = std::max(partition.offsets[p], first);
-      const int64_t end = std::min(partition.offsets[p] + partition.sizes[p], first + held);
-      std::vector<float> values(std::max(end - begin, int64_t{0}));
-      InitializeParameter(model_.units[u].parameters[p], options_.seed, stream,
-                          begin - partition.offsets[p], absl::MakeSpan(values));
-      for (int64_t i = begin; i < end; ++i) {
-        std::byte* const at = arena_ + parameters.offset + (i - first) * SizeOf(model_.dtype);
-        if (!has_master) {
-          std::memcpy(at, &values[i - begin], sizeof(float));
-          continue;
-        }
-        const BFloat16 rounded(values[i - begin]);
-        std::memcpy(at, &rounded, sizeof(rounded));
-        if (i >= master.first && i < master.first + master.count) {
-          const_cast<float*>(master.values)[i - master.first] = values[i - begin];
-        }
-      }
+      const int64_t begin = std::max(partition.offsets[p], held.first);
+      const int64_t end =
+          std::min(partition.offsets[p] + partition.sizes[p], held.first + held.count);
+      if (begin >= end) continue;
+      std::vector<float> values(end - begin);
+      const int64_t first = begin - partition.offsets[p];
+      InitializeParameter(model_.units[u].parameters[p], options_.seed, stream, first,
+                          absl::MakeSpan(values));
+      Store(State::kMaster, unit, static_cast<int>(p), first, values);
     }
   }
 }
@@ -225,9 +247,9 @@ absl::StatusOr<std::vector<float>> Trainer::Read(State state, int unit, int para
   const Part part = PartOf(state, unit);
   std::vector<float> whole(partition.padded);
   if (part.count == partition.padded) {
-    std::copy_n(part.values, part.count, whole.begin());
+    std::copy_n(part.values(), part.count, whole.begin());
   } else {
-    TESSERA_RETURN_IF_ERROR(communicator_.AllGather(reinterpret_cast<const std::byte*>(part.values),
+    TESSERA_RETURN_IF_ERROR(communicator_.AllGather(part.data,
                                                     reinterpret_cast<std::byte*>(whole.data()),
                                                     part.count * SizeOf(DType::kFloat32)));
   }
@@ -245,7 +267,7 @@ absl::StatusOr<uint64_t> Trainer::WeightsDigest() {
     const int64_t own = communicator_.rank() * partition.shard;
     for (int64_t at = own; at < own + partition.shard; at += kChunkElements) {
       if (at >= partition.elements) break;
-      const auto* chunk = reinterpret_cast<const char*>(part.values + (at - part.first));
+      const auto* chunk = reinterpret_cast<const char*>(part.values() + (at - part.first));
       const absl::string_view bytes(chunk, kChunkElements * SizeOf(DType::kFloat32));
       digest += Fingerprint(absl::StrCat(u, ".", at, ".", bytes));
     }

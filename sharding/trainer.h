@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "absl/types/span.h"
 #include "core/communicator.h"
 #include "core/data/batch_source.h"
 #include "core/device.h"
@@ -78,6 +79,10 @@ class Trainer {
   enum class State : uint8_t { kMaster, kMomentum, kVariance };
   absl::StatusOr<std::vector<float>> Read(State state, int unit, int parameter);
 
+  // Replaces those values: `values` is the whole parameter, and every rank keeps
+  // what it holds of it. Writing master weights sets the model's parameters too.
+  void Write(State state, int unit, int parameter, absl::Span<const float> values);
+
   // A digest of all master weights: equal exactly when the weights are (but for
   // chance), whatever the world and the stage.
   absl::StatusOr<uint64_t> WeightsDigest();
@@ -95,14 +100,21 @@ class Trainer {
   absl::Status ComparePlans();
   absl::Status SetUp();
   void Initialize();
-  // This rank's fp32 values of a unit, and the element of the unit at which they start.
+  // What this rank holds of a unit in one buffer, and the element of the unit at
+  // which that starts.
   struct Part {
-    const float* values = nullptr;
+    std::byte* data = nullptr;
     int64_t first = 0;
     int64_t count = 0;
+
+    float* values() const { return reinterpret_cast<float*>(data); }  // of fp32 buffers
   };
+  Part PartOf(int buffer, int unit, DType dtype) const;
   Part PartOf(State state, int unit) const;
+  Part ModelPartOf(int unit) const;
   int StateBuffer(State state, int unit) const;
+  // Stores elements [first, first + values.size()) of a parameter, as far as held.
+  void Store(State state, int unit, int parameter, int64_t first, absl::Span<const float> values);
 
   const Model model_;
   const TrainerOptions options_;

@@ -5,9 +5,9 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
-#include "core/cpu_device.h"
 #include "core/philox.h"
 #include "core/thread_communicator.h"
+#include "tests/support/counting_device.h"
 
 namespace tessera::testing {
 
@@ -51,25 +51,40 @@ std::string Difference(const Outcome& a, const Outcome& b) {
   return text;
 }
 
+namespace {
+
+absl::Status ExpectEqual(absl::string_view what, int64_t run, int64_t planned) {
+  if (run == planned) return absl::OkStatus();
+  return absl::InternalError(absl::StrCat(what, ": ", run, ", but planned ", planned));
+}
+
+// One arena, made before the first step, of the size that the plan says.
+absl::Status CheckMemory(const CountingDevice& device, const Trainer& trainer) {
+  TESSERA_RETURN_IF_ERROR(ExpectEqual("allocations", device.allocations(), 1));
+  return ExpectEqual("bytes allocated", device.allocated_bytes(), trainer.plans().arena_bytes);
+}
+
+}  // namespace
+
 absl::StatusOr<Outcome> TrainAsRank(const Model& model, const RunOptions& options,
                                     BatchSource& source, Communicator& communicator) {
   TrainerOptions trainer_options = options.trainer;
   trainer_options.plan.accumulation = static_cast<int>(options.micro_batches / communicator.size());
   const uint64_t jitter =
       options.jitter_seed == 0 ? 0 : options.jitter_seed * 100 + communicator.rank();
-  CpuDevice device({kLanes, options.threads, jitter});
+  CountingDevice device({kLanes, options.threads, jitter});
   TESSERA_ASSIGN_OR_RETURN(std::unique_ptr<Trainer> trainer,
                            Trainer::Create(model, trainer_options, device, communicator));
+  TESSERA_RETURN_IF_ERROR(CheckMemory(device, *trainer));
   const Price price = PriceOf(trainer->plans().train);
   Outcome outcome;
   for (int step = 0; step < options.steps; ++step) {
     TESSERA_ASSIGN_OR_RETURN(StepResult result, trainer->Step(source, options.learning_rate));
     outcome.losses.push_back(result.loss);
     outcome.norms.push_back(result.gradient_norm);
-    if (result.bytes_sent != price.bytes_sent) {
-      return absl::InternalError(
-          absl::StrCat("sent ", result.bytes_sent, " bytes, planned ", price.bytes_sent));
-    }
+    TESSERA_RETURN_IF_ERROR(ExpectEqual("bytes sent", result.bytes_sent, price.bytes_sent));
+    TESSERA_RETURN_IF_ERROR(
+        ExpectEqual("control bytes sent", result.control_bytes_sent, price.control_bytes_sent));
   }
   TESSERA_ASSIGN_OR_RETURN(outcome.validation_loss,
                            trainer->Evaluate(source, options.micro_batches));
@@ -81,6 +96,7 @@ absl::StatusOr<Outcome> TrainAsRank(const Model& model, const RunOptions& option
       outcome.weights.insert(outcome.weights.end(), values.begin(), values.end());
     }
   }
+  TESSERA_RETURN_IF_ERROR(CheckMemory(device, *trainer));
   return outcome;
 }
 

@@ -1,7 +1,6 @@
 #ifndef TESSERA_TESTS_SUPPORT_TRAINING_H_
 #define TESSERA_TESTS_SUPPORT_TRAINING_H_
 
-#include <functional>
 #include <string>
 #include <vector>
 
