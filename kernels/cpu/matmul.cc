@@ -28,9 +28,11 @@ std::byte* At(const Tensor& tensor, int64_t element) {
 }
 
 // The output is cut into equal tiles, with smaller ones at the ends. Measured on
-// the shapes of GPT-2; only shapes may decide, never threads.
+// the shapes of GPT-2; only shapes and types may decide, never threads.
 struct Tiling {
-  Tiling(int64_t m, int64_t n, int64_t k) : rows(256), columns(384) {
+  Tiling(int64_t m, int64_t n, int64_t k, DType dtype) : rows(256), columns(384) {
+    // oneDNN is faster on whole rows of a small bf16 b than on parts of them.
+    if (dtype == DType::kBFloat16 && n <= 3072 && k < 1024) columns = n;
     // Operands that no cache holds are read once per row or column of tiles.
     if (std::max({m, n, k}) >= 16384) rows = 512;
     rows = std::min(rows, m);
@@ -89,7 +91,7 @@ absl::Status MatMul(Lane& lane, const Tensor& a, Transpose transpose_a, const Te
     return absl::OkStatus();
   }
 
-  const Tiling tiling(m, n, k);
+  const Tiling tiling(m, n, k, a.dtype);
   const int64_t tile_rows = Tiling::Count(m, tiling.rows);
   const int64_t tile_columns = Tiling::Count(n, tiling.columns);
   const int64_t last_rows = m - (tile_rows - 1) * tiling.rows;
