@@ -6,6 +6,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "core/metrics/progress_line.h"
+#include "offload/tier.h"
 #include "sharding/price.h"
 #include "sharding/verify.h"
 #include "tools/command_line.h"
@@ -20,13 +21,14 @@ void PrintJson(const PlanSet& plans, const Price& train, const Price& evaluate,
   nlohmann::ordered_json json;
   json["world"] = plans.train.options.world;
   json["stage"] = plans.train.options.stage;
-  nlohmann::ordered_json& device = json["memory"]["device"];
-  for (int c = 0; c < kCategories; ++c) {
-    device[std::string(NameOf(static_cast<Category>(c)))] = train.memory[c];
+  for (const Tier tier : kTiers) {
+    const bool used = tier == Tier::kDevice;
+    nlohmann::ordered_json& memory = json["memory"][std::string(NameOf(tier))];
+    for (int c = 0; c < kCategories; ++c) {
+      memory[std::string(NameOf(static_cast<Category>(c)))] = used ? train.memory[c] : 0;
+    }
+    memory["peak"] = used ? plans.arena_bytes : 0;
   }
-  device["peak"] = plans.arena_bytes;
-  json["memory"]["host"] = {{"peak", 0}};
-  json["memory"]["nvme"] = {{"peak", 0}};
   json["traffic"]["communication"] = train.bytes_sent;
   json["traffic"]["control"] = train.control_bytes_sent;
   json["traffic"]["evaluation"] = evaluate.bytes_sent + evaluate.control_bytes_sent;
