@@ -61,7 +61,7 @@ Builder::Builder(const Model& model, const PlanOptions& options,
     footprints_.back() = model.predictor->Measure(options.micro_sequences);
   }
   sequence_ = SequenceOf(model, options);
-  if (parameters_sharded()) spans_ = GatherSpans(model, uses_, sequence_, options.prefetch);
+  if (parameters_sharded()) spans_ = GatherSpans(model, uses_, sequence_, options);
   hidden_.assign(model.calls.size(), -1);
   saved_.assign(model.calls.size(), -1);
 }

@@ -101,6 +101,19 @@ TEST(Plan, EvaluationIsSafeAndSharesTheState) {
   }
 }
 
+// A recomputation reads the parameters, even where the backward itself does not.
+TEST(Plan, RecomputationGathersParameters) {
+  Model model = testing::MakeShapeModel(DType::kBFloat16, 2);
+  for (Call& call : model.calls) call.backward_reads_parameters = false;
+  PlanOptions options;
+  options.world = 2;
+  options.stage = 3;
+  options.recompute = true;
+  const absl::StatusOr<Plan> plan = BuildPlan(model, options);
+  ASSERT_TRUE(plan.ok()) << plan.status();
+  EXPECT_EQ(Verify(*plan, model, kEnough), absl::OkStatus());
+}
+
 TEST(Plan, PromiseIsWithdrawnWhereThePageSaysSo) {
   PlanOptions o;
   o.world = 2;

@@ -8,7 +8,6 @@
 #include "core/metrics/progress_line.h"
 #include "offload/tier.h"
 #include "sharding/price.h"
-#include "sharding/verify.h"
 #include "tools/command_line.h"
 #include "tools/exit_status.h"
 #include "tools/run_model.h"
@@ -64,15 +63,8 @@ int PlanCommand(const std::vector<std::string>& arguments) {
   if (!config.ok()) return ReportMisuse(config.status());
   const absl::StatusOr<Model> model = MakeModel(*config);
   if (!model.ok()) return ReportMisuse(model.status());
-  const absl::StatusOr<PlanSet> plans =
-      BuildPlans(*model, MakeTrainerOptions(*config, *ranks).plan);
+  const absl::StatusOr<PlanSet> plans = CheckRun(*config, *ranks, /*ranks_here=*/0);
   if (!plans.ok()) return ReportMisuse(plans.status());
-  // A plan for another machine is shown even where it does not fit this one; only
-  // a capacity that the configuration names is a limit.
-  const int64_t capacity = config->memory.device > 0 ? config->memory.device : int64_t{1} << 62;
-  if (const absl::Status status = Verify(plans->train, *model, capacity); !status.ok()) {
-    return ReportMisuse(status);
-  }
   const Price train = PriceOf(plans->train);
   const Price evaluate = PriceOf(plans->evaluate);
   if (line->Has("print")) std::fputs(Print(plans->train, *model).c_str(), stdout);

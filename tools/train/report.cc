@@ -65,8 +65,7 @@ absl::Status Report::Step(int64_t step, double learning_rate, const StepResult& 
   line["bytes_sent"] = result.bytes_sent;
   line["control_bytes_sent"] = result.control_bytes_sent;
   for (const Tier tier : kTiers) {
-    line["memory"][std::string(NameOf(tier))] =
-        tier == Tier::kDevice ? options_.device_bytes : 0;
+    line["memory"][std::string(NameOf(tier))] = tier == Tier::kDevice ? options_.device_bytes : 0;
   }
   return metrics_->Write(line);
 }
