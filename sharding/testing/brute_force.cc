@@ -104,13 +104,13 @@ class HashMachine {
   }
 
   uint64_t Digest(int rank, const Access& access) {
-    uint64_t digest = static_cast<uint64_t>(access.bytes);
+    uint64_t digest = 0;
     for (const ByteRange& range : BytesOf(plan_, access, rank)) {
       for (int64_t at = range.begin; at < range.end; at += kCell) {
-        digest = Mix(digest, Cell(rank, at));
+        digest += Mix(Cell(rank, at), static_cast<uint64_t>(at - range.begin));
       }
     }
-    return digest;
+    return Mix(digest, static_cast<uint64_t>(access.bytes));
   }
 
   void Fill(int rank, const Access& access, uint64_t seed) {

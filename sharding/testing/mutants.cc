@@ -50,7 +50,10 @@ class MutantMaker {
   int count() const { return static_cast<int>(plan_.instructions.size()); }
   const Instruction& at(int i) const { return plan_.instructions[i]; }
 
-  bool Chosen(const std::string& kind) { return number_[kind]++ % stride_ == first_ % stride_; }
+  bool Chosen(const std::string& kind, int sparser = 1) {
+    const int stride = stride_ * sparser;
+    return number_[kind]++ % stride == first_ % stride;
+  }
 
   void Emit(const std::string& kind, int instruction, Plan plan) {
     visit_({kind, absl::StrCat("%", instruction), std::move(plan)});
@@ -172,7 +175,7 @@ class MutantMaker {
       if (at(u).operation != Operation::kUpdate || at(u).unit != at(i).unit) continue;
       if (!Chosen("gather on the wrong side of the update")) continue;
       // Only what the move leaves behind it is still waited for.
-      MutantMaker quiet(plan_, 0, 1, [&](const Mutant& moved) {
+      const std::function<void(const Mutant&)> settle = [&](const Mutant& moved) {
         Plan plan = moved.plan;
         for (size_t n = 0; n < plan.instructions.size(); ++n) {
           std::vector<int>& waits = plan.instructions[n].waits;
@@ -181,7 +184,8 @@ class MutantMaker {
                       waits.end());
         }
         Emit("gather on the wrong side of the update", i, std::move(plan));
-      });
+      };
+      MutantMaker quiet(plan_, 0, 1, settle);
       quiet.Rearrange("", i, Moved(i, u, /*after=*/u > i));
     }
     for (int earlier = 0; earlier < i; ++earlier) {
@@ -263,15 +267,15 @@ class MutantMaker {
 
   void Offsets() {
     for (size_t b = 0; b < plan_.buffers.size(); ++b) {
-      const auto shift = [&](const std::string& kind, int64_t offset) {
-        if (offset == plan_.buffers[b].offset || !Chosen(kind)) return;
+      const auto shift = [&](const std::string& kind, int64_t offset, int sparser = 1) {
+        if (offset == plan_.buffers[b].offset || !Chosen(kind, sparser)) return;
         Plan plan = plan_;
         plan.buffers[b].offset = offset;
         visit_({kind, plan.buffers[b].name, std::move(plan)});
       };
       shift("offset shifted", plan_.buffers[b].offset + kShift);
       shift("offset shifted", plan_.buffers[b].offset - kShift);
-      for (const Buffer& other : plan_.buffers) shift("offset of another", other.offset);
+      for (const Buffer& other : plan_.buffers) shift("offset of another", other.offset, 20);
     }
   }
 

@@ -16,7 +16,8 @@ struct Mutant {
 };
 
 // Makes single-fault mutants of a correct plan and calls visit for every
-// `stride`-th of each kind, beginning with number `first`. Where instructions are
+// `stride`-th of each kind, beginning with number `first`; of the many that give a
+// buffer another's offset, every 20 * stride-th. Where instructions are
 // moved, dropped or doubled, waits keep their meaning: they follow the instruction
 // that they name, and a wait for a dropped one becomes waits for what that one came
 // after.
