@@ -258,6 +258,7 @@ TEST(SameBits, WhatShouldMatterDoes) {
     const absl::StatusOr<Outcome> other = Train(c, options);
     ASSERT_TRUE(other.ok()) << what << ": " << other.status();
     EXPECT_NE(base->weights, other->weights) << what;
+    EXPECT_NE(base->weights_digest, other->weights_digest) << what;
     EXPECT_NE(base->validation_loss, other->validation_loss) << what;
   };
   const RunOptions same = SmallGpt2Options();

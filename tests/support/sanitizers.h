@@ -18,7 +18,7 @@ inline constexpr bool kSanitized = false;
 #endif
 
 // A test with many cases runs every so many of them.
-inline constexpr int kRunEvery = kSanitized ? 3 : 1;
+inline constexpr int kRunEvery = kSanitized ? 5 : 1;
 
 }  // namespace tessera::testing
 

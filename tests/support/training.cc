@@ -55,6 +55,7 @@ std::string Difference(const Outcome& a, const Outcome& b) {
     text = compare("validation loss", std::vector<double>{a.validation_loss},
                    std::vector<double>{b.validation_loss});
   }
+  if (text.empty() && a.weights_digest != b.weights_digest) text = "digest of equal weights";
   return text;
 }
 
@@ -103,6 +104,7 @@ absl::StatusOr<Outcome> TrainAsRank(const Model& model, const RunOptions& option
       outcome.weights.insert(outcome.weights.end(), values.begin(), values.end());
     }
   }
+  TESSERA_ASSIGN_OR_RETURN(outcome.weights_digest, trainer->WeightsDigest());
   TESSERA_RETURN_IF_ERROR(CheckMemory(device, *trainer));
   return outcome;
 }

@@ -30,6 +30,7 @@ struct Outcome {
   std::vector<double> norms;
   double validation_loss = 0;
   std::vector<float> weights;  // all of them, master values
+  uint64_t weights_digest = 0;
 
   friend bool operator==(const Outcome&, const Outcome&) = default;
 };
