@@ -109,17 +109,55 @@ class Mutation {
   std::map<std::string, Tally> tally_;
 };
 
+// Every kind's most survivors, in percent. What is not here must have none. These may
+// change nothing, because
+//   what they do twice gives the same: it is overwritten with itself;
+//   the neighbour in the lane has nothing to do with it;
+//   waits keep the order that the lane kept;
+//   the place that a buffer moves to is free as long as it lives;
+//   the saved tensors or workspace end up elsewhere in the same buffer;
+//   a call's recomputation differs from itself in nothing but its name (last call).
+const std::map<std::string, int>& MostSurvivors() {
+  static const auto& most = *new std::map<std::string, int>{
+      {"accumulate doubled", 100},
+      {"accumulate re-ordered", 100},
+      {"clear_padding doubled", 100},
+      {"clear_padding re-ordered", 100},
+      {"collectives swapped", 5},
+      {"fold_contributions doubled", 100},
+      {"fold_contributions re-ordered", 50},
+      {"gather_gradient re-ordered", 100},
+      {"lane", 10},
+      {"offset of another", 25},
+      {"offset shifted", 25},
+      {"recompute", 25},
+      {"release moved", 25},
+      {"square_norm doubled", 25},
+      {"sum re-ordered", 50},
+      {"unit", 3},
+      {"update re-ordered", 100},
+      {"wait removed", 10},
+      {"write shifted", 5},
+  };
+  return most;
+}
+
 TEST(Verify, RefusesEveryFault) {
   Mutation mutation;
-  const std::vector<Case> cases = Cases();
-  const int kStride = getenv("STRIDE") ? atoi(getenv("STRIDE")) : 40;
-  for (size_t i = 0; i < cases.size(); ++i) {
-    mutation.Run(cases[i], static_cast<int>(i), kStride * kSparser);
-    if (::testing::Test::HasFailure()) break;
+  int number = 0;
+  for (const Case& c : Cases()) {
+    const bool every = kSparser == 1 && c.options.world == 2 && c.options.accumulation == 2 &&
+                       c.options.recompute && c.dtype == DType::kBFloat16;
+    mutation.Run(c, number++, every ? 1 : 40 * kSparser);
+    if (HasFailure()) break;
   }
   for (const auto& [kind, tally] : mutation.tally()) {
     std::cout << kind << ": " << tally.mutants << " mutants, " << tally.survivors
               << " that change nothing\n";
+    const auto most = MostSurvivors().find(kind);
+    const int percent = most == MostSurvivors().end() ? 0 : most->second;
+    if (kSparser > 1) continue;  // too few to judge by
+    EXPECT_LE(100 * tally.survivors, percent * tally.mutants) << kind;
   }
 }
 

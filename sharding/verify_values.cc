@@ -153,7 +153,8 @@ class SymbolicMachine {
                                    NameOf(expected), " is read"));
       });
     });
-    unread_[access.buffer] = -1;
+    // A gather in place reads its own shard of what was gathered: that is no use of it.
+    if (!IsCollective(plan_.instructions[number].operation)) unread_[access.buffer] = -1;
     return status;
   }
 
