@@ -200,7 +200,7 @@ Schema RunConfigSchema(RunConfig& config) {
 
 absl::StatusOr<RunConfig> LoadRunConfig(const std::string& path,
                                         const std::vector<std::string>& overrides, int64_t world) {
-  TESSERA_CHECK(world >= 1 && world <= kMost, absl::StrCat("world ", world));
+  TESSERA_CHECK(world >= 1 && world <= kMostRanks, absl::StrCat("world ", world));
   RunConfig config;
   const Schema schema = RunConfigSchema(config);
   ConfigReader reader(schema);

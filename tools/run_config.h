@@ -106,10 +106,12 @@ struct RunConfig {
   Sample sample;
 };
 
+inline constexpr int kMostRanks = 1 << 20;
+
 // Reads and checks the whole of a run's file, with "key.path=value" overrides,
-// for a world of `world` ranks; infers the batch size that was left out. Touches
-// no file but `path`. InvalidArgument has a line for each problem:
-// "PATH:LINE:COLUMN: what is wrong; what to do".
+// for a world of `world` ranks, at most kMostRanks; infers the batch size that was left out.
+// Touches no file but `path`. InvalidArgument has a line for each problem: "PATH:LINE:COLUMN: what
+// is wrong; what to do".
 absl::StatusOr<RunConfig> LoadRunConfig(const std::string& path,
                                         const std::vector<std::string>& overrides, int64_t world);
 

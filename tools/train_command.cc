@@ -1,5 +1,6 @@
 #include "tools/train_command.h"
 
+#include <signal.h>
 #include <unistd.h>
 
 #include <cstdlib>
@@ -84,15 +85,17 @@ int RunAsRank(const CommandLine& line) {
 }  // namespace
 
 int TrainCommand(const std::string& program, const std::vector<std::string>& arguments) {
-  const absl::StatusOr<CommandLine> line =
-      ParseCommandLine(arguments, {{"ranks", "set", "metrics", "curve", "trace"}, {}, 1, 1});
+  const absl::StatusOr<CommandLine> line = ParseCommandLine(
+      arguments, {{"ranks", "set", "metrics", "curve", "trace"}, {}, 1, 1, "a configuration"});
   if (!line.ok()) return ReportMisuse(line.status());
-  const absl::StatusOr<int> ranks = line->Integer("ranks", 0, 1);
+  const absl::StatusOr<int> ranks = line->Integer("ranks", 0, 1, kMostRanks);
   if (!ranks.ok()) return ReportMisuse(ranks.status());
   if (*ranks > 0 && StartedByMpi()) {
     return ReportMisuse(absl::InvalidArgumentError(
         "--ranks starts ranks of its own, but mpirun or srun has started this one; leave it out"));
   }
+  // A run is worth more than what it tells: it goes on if nobody reads that any more.
+  signal(SIGPIPE, SIG_IGN);
   return *ranks > 0 ? StartRanks(program, *line, *ranks) : RunAsRank(*line);
 }
 
