@@ -115,6 +115,10 @@ inline constexpr int kMostRanks = 1 << 20;
 absl::StatusOr<RunConfig> LoadRunConfig(const std::string& path,
                                         const std::vector<std::string>& overrides, int64_t world);
 
+// The settings that all ranks of a run must share, "key = value" each, in a fixed
+// order: all but where a rank's files are, and what tells of its own machine.
+std::vector<std::string> SharedSettings(RunConfig config);
+
 // The table of all keys, in Markdown.
 std::string RunConfigReference();
 
