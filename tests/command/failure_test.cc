@@ -167,6 +167,29 @@ TEST_F(OneRankDiffersTest, WrongConfiguration) {
   EXPECT_FALSE(std::filesystem::exists(place_ / "metrics.jsonl"));
 }
 
+// Each would train on, wrongly, if nobody compared.
+TEST_F(OneRankDiffersTest, AnotherConfiguration) {
+  const struct {
+    const char *setting, *message;
+  } cases[] = {
+      {"optimizer.learning_rate=0.5",
+       "rank 1 has optimizer.learning_rate = 0.5, rank 0 has optimizer.learning_rate = 0.01"},
+      {"zero.stage=2", "rank 1 has zero.stage = 2, rank 0 has zero.stage = 3"},
+      {"schedule.steps=4", "rank 1 has schedule.steps = 4, rank 0 has schedule.steps = 3"},
+  };
+  for (const auto& c : cases) {
+    const Result result = RunCommand(Train({}), World(2, std::string("--set ") + c.setting));
+    EXPECT_EQ(result.status, 2);
+    EXPECT_EQ(CountErrors(result.error), 1) << result.error;
+    EXPECT_THAT(result.error, HasSubstr(std::string("tessera: error: ") + c.message +
+                                        "; start all ranks with the same configuration\n"));
+    EXPECT_FALSE(std::filesystem::exists(place_ / "metrics.jsonl"));
+  }
+  std::filesystem::copy_file(place_ / "train.bin", place_ / "local.bin");
+  const char* own = "--set data.train=local.bin --set threads=2";
+  EXPECT_EQ(RunCommand(Train({}), World(2, own)).status, 0);
+}
+
 TEST_F(FailureTest, MetricsThatCannotBeWritten) {
   for (const char* ranks : {"1", "2"}) {
     const auto run = [&](const char* metrics) {
