@@ -5,6 +5,8 @@
 
 #include <cerrno>
 #include <cstdio>
+#include <filesystem>
+#include <system_error>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -15,6 +17,17 @@ namespace tessera {
 absl::Status FileError(const std::string& path, absl::string_view doing, int error) {
   const absl::Status cause = absl::ErrnoToStatus(error, doing);
   return absl::Status(cause.code(), absl::StrCat(path, ": ", cause.message()));
+}
+
+absl::Status AtomicFile::CheckPath(const std::string& path) {
+  constexpr char kDoing[] = "cannot create";
+  const std::filesystem::path parent = std::filesystem::path(path).parent_path();
+  if (access(parent.empty() ? "." : parent.c_str(), W_OK | X_OK) != 0) {
+    return FileError(path, kDoing, errno);
+  }
+  std::error_code ignored;
+  if (std::filesystem::is_directory(path, ignored)) return FileError(path, kDoing, EISDIR);
+  return absl::OkStatus();
 }
 
 absl::StatusOr<AtomicFile> AtomicFile::Create(const std::string& path) {

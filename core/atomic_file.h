@@ -17,6 +17,9 @@ absl::Status FileError(const std::string& path, absl::string_view doing, int err
 // beside it as PATH.partial and renamed by Commit. Not thread-safe.
 class AtomicFile {
  public:
+  // Whether a file could be made there, as far as can be told without making it.
+  static absl::Status CheckPath(const std::string& path);
+
   static absl::StatusOr<AtomicFile> Create(const std::string& path);
   AtomicFile(AtomicFile&& other) noexcept;
   AtomicFile& operator=(AtomicFile&&) = delete;

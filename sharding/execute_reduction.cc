@@ -107,16 +107,17 @@ Executor::Work Executor::BindClip(const Instruction& instruction) {
         const int64_t m = plan_.MicroBatchOf(rank, a);
         if (std::isfinite(context_->losses[m])) continue;
         culprit = rank;
-        status = absl::InvalidArgumentError(absl::StrCat(
-            "the loss of micro-batch ", m, " is ", context_->losses[m], " at step ", context_->step,
-            "; lower the learning rate, lengthen the warmup, or look at the data"));
+        status = absl::InvalidArgumentError(
+            absl::StrCat("the loss of micro-batch ", m, " is ", context_->losses[m], " at step ",
+                         context_->step + 1,
+                         "; lower the learning rate, lengthen the warmup, or look at the data"));
       }
     }
     if (status.ok() && !std::isfinite(context_->gradient_norm)) {
       culprit = 0;
       status = absl::InvalidArgumentError(
           absl::StrCat("the gradient's norm is ", context_->gradient_norm, " at step ",
-                       context_->step, " while the loss is ", context_->loss,
+                       context_->step + 1, " while the loss is ", context_->loss,
                        "; lower the learning rate or lengthen the warmup"));
     }
     if (culprit >= 0 && culprit != communicator_.rank()) {

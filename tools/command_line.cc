@@ -15,21 +15,20 @@ bool Contains(const std::vector<std::string>& names, absl::string_view name) {
   return std::find(names.begin(), names.end(), name) != names.end();
 }
 
-std::string Nearest(const CommandSyntax& syntax, absl::string_view name) {
+}  // namespace
+
+std::string NearestName(absl::string_view name, const std::vector<std::string>& names) {
   std::string nearest;
-  int64_t least = 4;  // further away is no help
-  for (const auto* names : {&syntax.with_value, &syntax.without_value}) {
-    for (const std::string& known : *names) {
-      const int64_t distance = EditDistance(name, known);
-      if (distance >= least) continue;
-      least = distance;
-      nearest = known;
-    }
+  // Further away is no help.
+  int64_t least = std::min<int64_t>(4, static_cast<int64_t>(name.size() + 1) / 2 + 1);
+  for (const std::string& known : names) {
+    const int64_t distance = EditDistance(name, known);
+    if (distance >= least) continue;
+    least = distance;
+    nearest = known;
   }
   return nearest;
 }
-
-}  // namespace
 
 std::string CommandLine::Get(const std::string& name, const std::string& fallback) const {
   const auto found = options.find(name);
@@ -41,13 +40,14 @@ std::vector<std::string> CommandLine::All(const std::string& name) const {
   return found == options.end() ? std::vector<std::string>() : found->second;
 }
 
-absl::StatusOr<int> CommandLine::Integer(const std::string& name, int fallback, int low) const {
+absl::StatusOr<int> CommandLine::Integer(const std::string& name, int fallback, int low,
+                                         int high) const {
   if (!Has(name)) return fallback;
   const std::string text = Get(name, "");
   int value = 0;
-  if (!absl::SimpleAtoi(text, &value) || value < low) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("--", name, " is \"", text, "\"; expected a whole number of at least ", low));
+  if (!absl::SimpleAtoi(text, &value) || value < low || value > high) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "--", name, " is \"", text, "\"; expected a whole number from ", low, " to ", high));
   }
   return value;
 }
@@ -70,13 +70,17 @@ absl::StatusOr<CommandLine> ParseCommandLine(const std::vector<std::string>& arg
       }
       line.options[name];
     } else if (Contains(syntax.with_value, name)) {
-      if (!has_value && ++i == arguments.size()) {
+      std::string value;
+      if (has_value) value = std::string(argument.substr(equals + 1));
+      if (!has_value && ++i < arguments.size()) value = arguments[i];
+      if (value.empty()) {
         return absl::InvalidArgumentError(absl::StrCat("--", name, " lacks its value"));
       }
-      line.options[name].push_back(has_value ? std::string(argument.substr(equals + 1))
-                                             : arguments[i]);
+      line.options[name].push_back(value);
     } else {
-      const std::string nearest = Nearest(syntax, name);
+      std::vector<std::string> known = syntax.with_value;
+      known.insert(known.end(), syntax.without_value.begin(), syntax.without_value.end());
+      const std::string nearest = NearestName(name, known);
       return absl::InvalidArgumentError(
           absl::StrCat("there is no option --", name,
                        nearest.empty() ? "" : absl::StrCat("; did you mean --", nearest, "?")));
@@ -84,7 +88,8 @@ absl::StatusOr<CommandLine> ParseCommandLine(const std::vector<std::string>& arg
   }
   const int count = static_cast<int>(line.positional.size());
   if (count < syntax.least_positional) {
-    return absl::InvalidArgumentError("an argument is missing");
+    return absl::InvalidArgumentError(
+        absl::StrCat(syntax.positional, " is missing; give its path"));
   }
   if (count > syntax.most_positional) {
     return absl::InvalidArgumentError(

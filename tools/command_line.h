@@ -18,18 +18,22 @@ struct CommandLine {
   // The last value given, or `fallback`.
   std::string Get(const std::string& name, const std::string& fallback) const;
   std::vector<std::string> All(const std::string& name) const;
-  // A whole number of at least `low`; InvalidArgument if it is not.
-  absl::StatusOr<int> Integer(const std::string& name, int fallback, int low) const;
+  // A whole number from `low` to `high`; InvalidArgument if it is not.
+  absl::StatusOr<int> Integer(const std::string& name, int fallback, int low, int high) const;
 };
 
 // Which options a subcommand takes: with a value ("--ranks 2" or "--ranks=2"), or
-// without one ("--json"); and how many positional arguments.
+// without one ("--json"); and how many positional arguments, and what one is.
 struct CommandSyntax {
   std::vector<std::string> with_value;
   std::vector<std::string> without_value;
   int least_positional = 0;
   int most_positional = 0;
+  std::string positional;  // "a configuration"
 };
+
+// The one of `names` that `name` was probably meant to be, or "".
+std::string NearestName(absl::string_view name, const std::vector<std::string>& names);
 
 // InvalidArgument for anything else, naming the nearest option there is.
 absl::StatusOr<CommandLine> ParseCommandLine(const std::vector<std::string>& arguments,

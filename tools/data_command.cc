@@ -51,13 +51,13 @@ absl::Status MakeTokens(const std::vector<std::string>& paths, const std::string
 
 int DataCommand(const std::vector<std::string>& arguments) {
   const absl::StatusOr<CommandLine> line =
-      ParseCommandLine(arguments, {{"train", "validation", "held-out"}, {}, 1, 100000});
+      ParseCommandLine(arguments, {{"train", "validation", "held-out"}, {}, 1, 100000, "a text"});
   if (!line.ok()) return ReportMisuse(line.status());
-  const absl::StatusOr<int> held_out = line->Integer("held-out", 5, 1);
+  const absl::StatusOr<int> held_out = line->Integer("held-out", 5, 1, kParts - 1);
   if (!held_out.ok()) return ReportMisuse(held_out.status());
-  if (!line->Has("train") || !line->Has("validation") || *held_out >= kParts) {
-    return ReportMisuse(absl::InvalidArgumentError(
-        "data needs --train FILE and --validation FILE, and --held-out below 100"));
+  if (!line->Has("train") || !line->Has("validation")) {
+    return ReportMisuse(
+        absl::InvalidArgumentError("data needs --train FILE and --validation FILE"));
   }
   const absl::Status status =
       MakeTokens(line->positional, line->Get("train", ""), line->Get("validation", ""), *held_out);

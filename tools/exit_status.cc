@@ -29,4 +29,9 @@ int ReportFailure(const absl::Status& status, int rank) {
   return kFailed;
 }
 
+int FinishOutput() {
+  if (std::fflush(stdout) == 0 && std::ferror(stdout) == 0) return kDone;
+  return ReportFailure(absl::UnavailableError("cannot write all of standard output"), /*rank=*/-1);
+}
+
 }  // namespace tessera

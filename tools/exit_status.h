@@ -17,6 +17,9 @@ inline constexpr int kInterrupted = 130;
 int ReportMisuse(const absl::Status& status);
 int ReportFailure(const absl::Status& status, int rank);
 
+// For commands whose result is what they print: kDone if all of it was written.
+int FinishOutput();
+
 }  // namespace tessera
 
 #endif  // TESSERA_TOOLS_EXIT_STATUS_H_

@@ -1,5 +1,7 @@
+#include <fcntl.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <cstdio>
 #include <string>
@@ -7,6 +9,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "tools/bench/bench_command.h"
+#include "tools/command_line.h"
 #include "tools/data_command.h"
 #include "tools/exit_status.h"
 #include "tools/plan_command.h"
@@ -32,27 +35,44 @@ std::string ProgramPath(const char* called_as) {
   return length > 0 ? std::string(path.data(), length) : called_as;
 }
 
+// Or a file that is opened later would take the place of a stream that is closed.
+void OpenStandardStreams() {
+  int descriptor = 0;
+  do {
+    descriptor = open("/dev/null", O_RDWR);
+  } while (descriptor >= 0 && descriptor <= STDERR_FILENO);
+  if (descriptor >= 0) close(descriptor);
+}
+
+bool AsksForHelp(const std::vector<std::string>& words) {
+  return std::any_of(words.begin(), words.end(),
+                     [](const std::string& word) { return word == "--help" || word == "-h"; });
+}
+
 int Main(int argc, char** argv) {
+  OpenStandardStreams();
   if (argc < 2) {
     std::fputs(kUsage, stderr);
     return kMisused;
   }
   const std::string command = argv[1];
   const std::vector<std::string> arguments(argv + 2, argv + argc);
+  if (command == "help" || AsksForHelp({argv + 1, argv + argc})) {
+    std::fputs(kUsage, stdout);
+    return FinishOutput();
+  }
   if (command == "train") return TrainCommand(ProgramPath(argv[0]), arguments);
   if (command == "plan") return PlanCommand(arguments);
   if (command == "bench") return BenchCommand(ProgramPath(argv[0]), arguments);
   if (command == "data") return DataCommand(arguments);
   if (command == "keys") {
     std::fputs(RunConfigReference().c_str(), stdout);
-    return kDone;
+    return FinishOutput();
   }
-  if (command == "help" || command == "--help" || command == "-h") {
-    std::fputs(kUsage, stdout);
-    return kDone;
-  }
-  return ReportMisuse(absl::InvalidArgumentError(
-      absl::StrCat("there is no command \"", command, "\"; tessera help lists them")));
+  const std::string nearest = NearestName(command, {"train", "plan", "data", "keys", "help"});
+  return ReportMisuse(absl::InvalidArgumentError(absl::StrCat(
+      "there is no command \"", command, "\"; ",
+      nearest.empty() ? "tessera help lists them" : absl::StrCat("did you mean ", nearest, "?"))));
 }
 
 }  // namespace

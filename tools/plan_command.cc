@@ -54,9 +54,9 @@ void PrintTable(const PlanSet& plans, const Price& train, const Price& evaluate)
 
 int PlanCommand(const std::vector<std::string>& arguments) {
   const absl::StatusOr<CommandLine> line =
-      ParseCommandLine(arguments, {{"ranks", "set"}, {"json", "print"}, 1, 1});
+      ParseCommandLine(arguments, {{"ranks", "set"}, {"json", "print"}, 1, 1, "a configuration"});
   if (!line.ok()) return ReportMisuse(line.status());
-  const absl::StatusOr<int> ranks = line->Integer("ranks", 1, 1);
+  const absl::StatusOr<int> ranks = line->Integer("ranks", 1, 1, kMostRanks);
   if (!ranks.ok()) return ReportMisuse(ranks.status());
   const absl::StatusOr<RunConfig> config =
       LoadRunConfig(line->positional[0], line->All("set"), *ranks);
@@ -70,12 +70,12 @@ int PlanCommand(const std::vector<std::string>& arguments) {
   if (line->Has("print")) std::fputs(Print(plans->train, *model).c_str(), stdout);
   if (line->Has("json")) {
     PrintJson(*plans, train, evaluate, Fingerprint(Print(plans->train, *model)));
-    return kDone;
+    return FinishOutput();
   }
   PrintTable(*plans, train, evaluate);
   const std::string withdrawn = WithdrawnPromise(*config, *ranks);
   if (!withdrawn.empty()) std::printf("note: %s\n", withdrawn.c_str());
-  return kDone;
+  return FinishOutput();
 }
 
 }  // namespace tessera

@@ -1,5 +1,6 @@
 #include "tools/run_config.h"
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/types/span.h"
 #include "core/config/config_reader.h"
@@ -200,7 +201,7 @@ Schema RunConfigSchema(RunConfig& config) {
 
 absl::StatusOr<RunConfig> LoadRunConfig(const std::string& path,
                                         const std::vector<std::string>& overrides, int64_t world) {
-  TESSERA_CHECK(world >= 1 && world <= kMost, absl::StrCat("world ", world));
+  TESSERA_CHECK(world >= 1 && world <= kMostRanks, absl::StrCat("world ", world));
   RunConfig config;
   const Schema schema = RunConfigSchema(config);
   ConfigReader reader(schema);
@@ -210,6 +211,18 @@ absl::StatusOr<RunConfig> LoadRunConfig(const std::string& path,
   CheckRunConfig(config, world, reader);
   TESSERA_RETURN_IF_ERROR(reader.status());
   return config;
+}
+
+std::vector<std::string> SharedSettings(RunConfig config) {
+  std::vector<std::string> settings;
+  const Schema schema = RunConfigSchema(config);
+  for (const Key& key : schema.keys()) {
+    const bool own = key.path == "threads" || key.path == "device" ||
+                     absl::StartsWith(key.path, "data.") || absl::StartsWith(key.path, "memory.") ||
+                     key.path == "checkpoint.folder";
+    if (!own) settings.push_back(absl::StrCat(key.path, " = ", key.show()));
+  }
+  return settings;
 }
 
 std::string RunConfigReference() {

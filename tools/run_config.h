@@ -106,12 +106,18 @@ struct RunConfig {
   Sample sample;
 };
 
+inline constexpr int kMostRanks = 1 << 20;
+
 // Reads and checks the whole of a run's file, with "key.path=value" overrides,
-// for a world of `world` ranks; infers the batch size that was left out. Touches
-// no file but `path`. InvalidArgument has a line for each problem:
-// "PATH:LINE:COLUMN: what is wrong; what to do".
+// for a world of `world` ranks, at most kMostRanks; infers the batch size that was left out.
+// Touches no file but `path`. InvalidArgument has a line for each problem: "PATH:LINE:COLUMN: what
+// is wrong; what to do".
 absl::StatusOr<RunConfig> LoadRunConfig(const std::string& path,
                                         const std::vector<std::string>& overrides, int64_t world);
+
+// The settings that all ranks of a run must share, "key = value" each, in a fixed
+// order: all but where a rank's files are, and what tells of its own machine.
+std::vector<std::string> SharedSettings(RunConfig config);
 
 // The table of all keys, in Markdown.
 std::string RunConfigReference();

@@ -1,12 +1,18 @@
 #include "tools/train_command.h"
 
+#include <signal.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cstdlib>
 #include <memory>
 
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "absl/strings/str_split.h"
 #include "core/mpi_communicator.h"
 #include "core/single_communicator.h"
+#include "core/status.h"
 #include "tools/command_line.h"
 #include "tools/exit_status.h"
 #include "tools/launch/launcher.h"
@@ -42,17 +48,36 @@ int StartRanks(const std::string& program, const CommandLine& line, int ranks) {
   return *status;
 }
 
-// Whether all ranks are fine; if not, the first that is not says why, and the
-// others know that it does.
-bool AllFine(const absl::Status& own, Communicator& communicator, bool* reports) {
+// Of the first rank that is not fine, why; Cancelled on the others.
+absl::Status Agree(const absl::Status& own, Communicator& communicator) {
   std::vector<char> failed(communicator.size());
   const char flag = own.ok() ? 0 : 1;
-  const absl::Status gathered = communicator.AllGather(
-      reinterpret_cast<const std::byte*>(&flag), reinterpret_cast<std::byte*>(failed.data()), 1);
-  int first = 0;
-  while (first < communicator.size() && failed[first] == 0) ++first;
-  *reports = first == communicator.rank() || !gathered.ok();
-  return gathered.ok() && first == communicator.size();
+  TESSERA_RETURN_IF_ERROR(communicator.AllGather(reinterpret_cast<const std::byte*>(&flag),
+                                                 reinterpret_cast<std::byte*>(failed.data()), 1));
+  const auto first = std::find(failed.begin(), failed.end(), 1) - failed.begin();
+  if (first == communicator.size()) return absl::OkStatus();
+  return first == communicator.rank()
+             ? own
+             : absl::CancelledError(absl::StrCat("rank ", first, " failed"));
+}
+
+// The plans of ranks that differ in, say, the learning rate are the same: nothing
+// else would tell.
+absl::Status CompareSettings(const RunConfig& config, Communicator& communicator) {
+  const std::vector<std::string> own = SharedSettings(config);
+  std::string text = absl::StrJoin(own, "\n");
+  auto size = static_cast<int64_t>(text.size());
+  TESSERA_RETURN_IF_ERROR(
+      communicator.Broadcast(reinterpret_cast<std::byte*>(&size), sizeof(size), 0));
+  text.resize(size);
+  TESSERA_RETURN_IF_ERROR(
+      communicator.Broadcast(reinterpret_cast<std::byte*>(text.data()), size, 0));
+  const std::vector<std::string> first = absl::StrSplit(text, '\n');
+  const auto [mine, theirs] = std::mismatch(own.begin(), own.end(), first.begin(), first.end());
+  if (mine == own.end() || theirs == first.end()) return absl::OkStatus();
+  return absl::InvalidArgumentError(absl::StrCat("rank ", communicator.rank(), " has ", *mine,
+                                                 ", rank 0 has ", *theirs,
+                                                 "; start all ranks with the same configuration"));
 }
 
 int RunAsRank(const CommandLine& line) {
@@ -69,8 +94,9 @@ int RunAsRank(const CommandLine& line) {
       LoadRunConfig(line.positional[0], line.All("set"), communicator->size());
   absl::Status fine = config.status();
   if (fine.ok()) fine = CheckRun(*config, communicator->size(), RanksHere()).status();
-  bool reports = false;
-  if (!AllFine(fine, *communicator, &reports)) return reports ? ReportMisuse(fine) : kMisused;
+  fine = Agree(fine, *communicator);
+  if (fine.ok()) fine = Agree(CompareSettings(*config, *communicator), *communicator);
+  if (!fine.ok()) return absl::IsCancelled(fine) ? kMisused : ReportMisuse(fine);
 
   const absl::StatusOr<RunEnd> end =
       TrainRun(*config, {line.Get("metrics", ""), line.Get("curve", ""), line.Get("trace", "")},
@@ -84,15 +110,17 @@ int RunAsRank(const CommandLine& line) {
 }  // namespace
 
 int TrainCommand(const std::string& program, const std::vector<std::string>& arguments) {
-  const absl::StatusOr<CommandLine> line =
-      ParseCommandLine(arguments, {{"ranks", "set", "metrics", "curve", "trace"}, {}, 1, 1});
+  const absl::StatusOr<CommandLine> line = ParseCommandLine(
+      arguments, {{"ranks", "set", "metrics", "curve", "trace"}, {}, 1, 1, "a configuration"});
   if (!line.ok()) return ReportMisuse(line.status());
-  const absl::StatusOr<int> ranks = line->Integer("ranks", 0, 1);
+  const absl::StatusOr<int> ranks = line->Integer("ranks", 0, 1, kMostRanks);
   if (!ranks.ok()) return ReportMisuse(ranks.status());
   if (*ranks > 0 && StartedByMpi()) {
     return ReportMisuse(absl::InvalidArgumentError(
         "--ranks starts ranks of its own, but mpirun or srun has started this one; leave it out"));
   }
+  // A run is worth more than what it tells: it goes on if nobody reads that any more.
+  signal(SIGPIPE, SIG_IGN);
   return *ranks > 0 ? StartRanks(program, *line, *ranks) : RunAsRank(*line);
 }
 

@@ -1,9 +1,12 @@
 #include "core/config/schema.h"
 
 #include <algorithm>
+#include <array>
+#include <charconv>
 #include <cmath>
 #include <optional>
 
+#include "absl/strings/escaping.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "core/config/scalar.h"
@@ -60,6 +63,13 @@ std::string Describe(const IntegerRange& range, std::string (*format)(int64_t)) 
 
 std::string FormatInteger(int64_t value) { return absl::StrCat(value); }
 
+// The shortest text that reads back to the same bits.
+std::string FormatReal(double value) {
+  std::array<char, 32> text{};
+  const auto end = std::to_chars(text.data(), text.data() + text.size(), value);
+  return std::string(text.data(), end.ptr);
+}
+
 std::string WithoutTrailingSpace(std::string text) {
   while (!text.empty() && (text.back() == ' ')) text.pop_back();
   return text;
@@ -94,83 +104,99 @@ void Schema::Section(std::string path, std::string help) {
   sections_.emplace_back(std::move(path), std::move(help));
 }
 
-Key& Schema::Add(std::string path, std::string expected, std::string default_text, std::string help,
-                 std::function<bool(const YAML::Node&)> store) {
+Key& Schema::Add(std::string path, std::string expected, std::string help,
+                 std::function<std::string()> show, std::function<bool(const YAML::Node&)> store) {
+  std::string default_text = show();
   keys_.push_back(Key{std::move(path), WithoutTrailingSpace(std::move(expected)),
-                      std::move(default_text), std::move(help), std::move(store)});
+                      std::move(default_text), std::move(help), std::move(store), std::move(show)});
   return keys_.back();
 }
 
 Key& Schema::Boolean(std::string path, bool& target, std::string help) {
-  return Add(std::move(path), "true or false", target ? "true" : "false", std::move(help),
-             [&target](const YAML::Node& node) {
-               if (!IsPlain(node)) return false;
-               if (node.Scalar() != "true" && node.Scalar() != "false") return false;
-               target = node.Scalar() == "true";
-               return true;
-             });
+  return Add(
+      std::move(path), "true or false", std::move(help),
+      [&target] { return std::string(target ? "true" : "false"); },
+      [&target](const YAML::Node& node) {
+        if (!IsPlain(node)) return false;
+        if (node.Scalar() != "true" && node.Scalar() != "false") return false;
+        target = node.Scalar() == "true";
+        return true;
+      });
 }
 
 Key& Schema::Integer(std::string path, int64_t& target, IntegerRange range, std::string help) {
-  return Add(std::move(path), absl::StrCat("an integer ", Describe(range, FormatInteger)),
-             absl::StrCat(target), std::move(help), [&target, range](const YAML::Node& node) {
-               if (!IsPlain(node)) return false;
-               const auto value = ParseInteger(node.Scalar());
-               return StoreIf(value, value >= range.low && value <= range.high, target);
-             });
+  return Add(
+      std::move(path), absl::StrCat("an integer ", Describe(range, FormatInteger)), std::move(help),
+      [&target] { return absl::StrCat(target); },
+      [&target, range](const YAML::Node& node) {
+        if (!IsPlain(node)) return false;
+        const auto value = ParseInteger(node.Scalar());
+        return StoreIf(value, value >= range.low && value <= range.high, target);
+      });
 }
 
 Key& Schema::Real(std::string path, double& target, RealRange range, std::string help) {
   const bool is_of = range.low_end == RealRange::End::kIncluded;
-  return Add(std::move(path), absl::StrCat("a number ", is_of ? "of " : "", Describe(range)),
-             absl::StrCat(target), std::move(help), [&target, range](const YAML::Node& node) {
-               const auto value = RealIn(range, node);
-               return StoreIf(value, value.has_value(), target);
-             });
+  return Add(
+      std::move(path), absl::StrCat("a number ", is_of ? "of " : "", Describe(range)),
+      std::move(help), [&target] { return FormatReal(target); },
+      [&target, range](const YAML::Node& node) {
+        const auto value = RealIn(range, node);
+        return StoreIf(value, value.has_value(), target);
+      });
 }
 
 Key& Schema::Reals(std::string path, absl::Span<double> target, RealRange range, std::string help) {
-  return Add(std::move(path),
-             absl::StrCat("a list of ", target.size(), " numbers, each ", Describe(range)),
-             absl::StrCat("[", absl::StrJoin(target, ", "), "]"), std::move(help),
-             [target, range](const YAML::Node& node) {
-               if (!node.IsSequence() || node.size() != target.size()) return false;
-               std::vector<double> values;
-               for (const YAML::Node& element : node) {
-                 const auto value = RealIn(range, element);
-                 if (!value.has_value()) return false;
-                 values.push_back(*value);
-               }
-               std::copy(values.begin(), values.end(), target.begin());
-               return true;
-             });
+  return Add(
+      std::move(path),
+      absl::StrCat("a list of ", target.size(), " numbers, each ", Describe(range)),
+      std::move(help),
+      [target] {
+        std::vector<std::string> texts;
+        for (const double value : target) texts.push_back(FormatReal(value));
+        return absl::StrCat("[", absl::StrJoin(texts, ", "), "]");
+      },
+      [target, range](const YAML::Node& node) {
+        if (!node.IsSequence() || node.size() != target.size()) return false;
+        std::vector<double> values;
+        for (const YAML::Node& element : node) {
+          const auto value = RealIn(range, element);
+          if (!value.has_value()) return false;
+          values.push_back(*value);
+        }
+        std::copy(values.begin(), values.end(), target.begin());
+        return true;
+      });
 }
 
 Key& Schema::Size(std::string path, int64_t& target, IntegerRange range, std::string help) {
-  return Add(std::move(path),
-             absl::StrCat("a size such as 64MiB or 1GB, ", Describe(range, FormatSize)),
-             FormatSize(target), std::move(help), [&target, range](const YAML::Node& node) {
-               if (!IsPlain(node)) return false;
-               const auto value = ParseSize(node.Scalar());
-               return StoreIf(value, value >= range.low && value <= range.high, target);
-             });
+  return Add(
+      std::move(path), absl::StrCat("a size such as 64MiB or 1GB, ", Describe(range, FormatSize)),
+      std::move(help), [&target] { return FormatSize(target); },
+      [&target, range](const YAML::Node& node) {
+        if (!IsPlain(node)) return false;
+        const auto value = ParseSize(node.Scalar());
+        return StoreIf(value, value >= range.low && value <= range.high, target);
+      });
 }
 
 Key& Schema::Text(std::string path, std::string& target, std::string help) {
-  return Add(std::move(path), "text", target.empty() ? "none" : target, std::move(help),
-             [&target](const YAML::Node& node) {
-               if (!node.IsScalar()) return false;
-               target = node.Scalar();
-               return true;
-             });
+  return Add(
+      std::move(path), "text", std::move(help),
+      [&target] { return target.empty() ? "none" : absl::CHexEscape(target); },
+      [&target](const YAML::Node& node) {
+        if (!node.IsScalar()) return false;
+        target = node.Scalar();
+        return true;
+      });
 }
 
-Key& Schema::AddChoice(std::string path, std::vector<std::string> names, size_t default_index,
-                       std::string help, std::function<void(size_t)> store) {
+Key& Schema::AddChoice(std::string path, std::vector<std::string> names, std::string help,
+                       std::function<size_t()> load, std::function<void(size_t)> store) {
   std::string expected =
       absl::StrCat(names.size() > 1 ? "one of " : "", absl::StrJoin(names, ", "));
-  std::string default_text = names[default_index];
-  return Add(std::move(path), std::move(expected), std::move(default_text), std::move(help),
+  const auto show = [names, load = std::move(load)] { return names[load()]; };
+  return Add(std::move(path), std::move(expected), std::move(help), show,
              [names = std::move(names), store = std::move(store)](const YAML::Node& node) {
                if (!node.IsScalar()) return false;
                const auto match = std::find(names.begin(), names.end(), node.Scalar());

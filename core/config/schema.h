@@ -40,6 +40,8 @@ struct Key {
   std::string help;
   // Stores a value that is as expected and returns true, or changes nothing.
   std::function<bool(const YAML::Node&)> store;
+  // What the variable holds: different texts for different values.
+  std::function<std::string()> show;
   bool required = false;
 
   Key& Required();
@@ -88,10 +90,10 @@ class Schema {
   std::string Reference() const;
 
  private:
-  Key& Add(std::string path, std::string expected, std::string default_text, std::string help,
-           std::function<bool(const YAML::Node&)> store);
-  Key& AddChoice(std::string path, std::vector<std::string> names, size_t default_index,
-                 std::string help, std::function<void(size_t)> store);
+  Key& Add(std::string path, std::string expected, std::string help,
+           std::function<std::string()> show, std::function<bool(const YAML::Node&)> store);
+  Key& AddChoice(std::string path, std::vector<std::string> names, std::string help,
+                 std::function<size_t()> load, std::function<void(size_t)> store);
 
   std::vector<Key> keys_;
   std::vector<std::pair<std::string, std::string>> sections_;
@@ -102,12 +104,13 @@ template <typename Enum>
 Key& Schema::Choice(std::string path, Enum& target,
                     std::vector<std::pair<std::string, Enum>> choices, std::string help) {
   std::vector<std::string> names;
-  size_t default_index = 0;
-  for (const auto& [name, value] : choices) {
-    if (value == target) default_index = names.size();
-    names.push_back(name);
-  }
-  return AddChoice(std::move(path), std::move(names), default_index, std::move(help),
+  for (const auto& choice : choices) names.push_back(choice.first);
+  const auto load = [&target, choices] {
+    size_t index = 0;
+    while (index + 1 < choices.size() && choices[index].second != target) ++index;
+    return index;
+  };
+  return AddChoice(std::move(path), std::move(names), std::move(help), load,
                    [&target, choices](size_t index) { target = choices[index].second; });
 }
 

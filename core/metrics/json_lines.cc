@@ -1,11 +1,13 @@
 #include "core/metrics/json_lines.h"
 
 #include <fcntl.h>
+#include <sys/file.h>
 #include <unistd.h>
 
 #include <cerrno>
 #include <utility>
 
+#include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
 #include "core/atomic_file.h"
 #include "nlohmann/json.hpp"
@@ -13,10 +15,19 @@
 namespace tessera {
 
 absl::StatusOr<JsonLines> JsonLines::Create(const std::string& path) {
-  const int descriptor =
-      open(path.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_APPEND | O_CLOEXEC, 0666);
+  const int descriptor = open(path.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0666);
   if (descriptor < 0) return FileError(path, "cannot create", errno);
-  return JsonLines(path, descriptor);
+  JsonLines lines(path, descriptor);
+  // A file system without locks cannot tell.
+  if (flock(descriptor, LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK) {
+    return absl::FailedPreconditionError(
+        absl::StrCat(path, ": another run is writing it; give this one a file of its own"));
+  }
+  // What is not a regular file has no length to cut.
+  if (ftruncate(descriptor, 0) != 0 && errno != EINVAL) {
+    return FileError(path, "cannot empty", errno);
+  }
+  return lines;
 }
 
 JsonLines::JsonLines(std::string path, int descriptor)

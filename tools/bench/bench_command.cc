@@ -32,7 +32,7 @@ absl::Status RunAsRank() {
 
 int BenchCommand(const std::string& program, const std::vector<std::string>& arguments) {
   const absl::StatusOr<CommandLine> line =
-      ParseCommandLine(arguments, {{}, {}, 0, static_cast<int>(kParts.size())});
+      ParseCommandLine(arguments, {{}, {}, 0, static_cast<int>(kParts.size()), "a part"});
   if (!line.ok()) return ReportMisuse(line.status());
   for (const std::string& part : line->positional) {
     if (std::find(kParts.begin(), kParts.end(), part) != kParts.end()) continue;

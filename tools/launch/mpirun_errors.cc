@@ -17,7 +17,8 @@ bool IsFrame(absl::string_view line) {
 bool IsComment(absl::string_view line) {
   return absl::StartsWith(line, "mpirun:") || absl::StartsWith(line, "prterun:") ||
          (absl::StartsWith(line, "[") &&
-          (absl::StrContains(line, "help message") || absl::StrContains(line, "help_aggregate")));
+          (absl::StrContains(line, ", errno = ") ||  // a read from a rank that is gone
+           absl::StrContains(line, "help message") || absl::StrContains(line, "help_aggregate")));
 }
 
 }  // namespace

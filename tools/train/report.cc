@@ -80,6 +80,8 @@ absl::Status Report::Evaluation(int64_t step, double loss) {
   return metrics_->Write(line);
 }
 
+void Report::Stopped(int64_t step) { Say(absl::StrCat("stopped after step ", step)); }
+
 absl::Status Report::Finish(int64_t step, uint64_t weights_digest) {
   if (metrics_ != nullptr) {
     nlohmann::ordered_json line;

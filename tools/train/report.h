@@ -31,6 +31,8 @@ class Report {
   // `step` counts the steps done.
   absl::Status Step(int64_t step, double learning_rate, const StepResult& result);
   absl::Status Evaluation(int64_t step, double loss);
+  // The run was asked to stop.
+  void Stopped(int64_t step);
   // The end of the run: the digest of the weights, and the picture.
   absl::Status Finish(int64_t step, uint64_t weights_digest);
 

@@ -4,6 +4,7 @@
 #include <cmath>
 #include <vector>
 
+#include "absl/strings/str_format.h"
 #include "core/data/byte_tokenizer.h"
 #include "core/philox.h"
 
@@ -59,6 +60,20 @@ absl::StatusOr<std::string> SampleText(Trainer& trainer, const std::string& prom
     text.push_back(Draw(last, temperature, UnitFloat(key.Word(static_cast<uint64_t>(i)))));
   }
   return DecodeBytes(text);
+}
+
+std::string Printable(const std::string& text) {
+  std::string shown;
+  for (const char byte : text) {
+    const auto code = static_cast<unsigned char>(byte);
+    const bool control = (code < 0x20 && byte != '\n' && byte != '\t') || code == 0x7f;
+    if (control) {
+      absl::StrAppendFormat(&shown, "\\x%02x", code);
+    } else {
+      shown.push_back(byte);
+    }
+  }
+  return shown;
 }
 
 }  // namespace tessera

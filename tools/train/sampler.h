@@ -15,6 +15,10 @@ namespace tessera {
 absl::StatusOr<std::string> SampleText(Trainer& trainer, const std::string& prompt, int64_t length,
                                        double temperature, uint64_t seed);
 
+// The text with control characters shown as "\xNN", which a terminal would obey;
+// but for line ends and tabs.
+std::string Printable(const std::string& text);
+
 }  // namespace tessera
 
 #endif  // TESSERA_TOOLS_TRAIN_SAMPLER_H_

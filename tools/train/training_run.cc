@@ -9,6 +9,7 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "core/atomic_file.h"
 #include "core/cpu_device.h"
 #include "core/data/token_batches.h"
 #include "core/metrics/chrome_trace.h"
@@ -68,6 +69,7 @@ class Run {
       TESSERA_RETURN_IF_ERROR(Step(step));
     }
     const int64_t done = trainer_->steps_done();
+    if (end == RunEnd::kStopped && report_ != nullptr) report_->Stopped(done);
     if (end == RunEnd::kDone && validation_ != nullptr && evaluated_ != done) {
       TESSERA_RETURN_IF_ERROR(Evaluate());
     }
@@ -83,6 +85,7 @@ class Run {
   }
 
   absl::Status SetUp() {
+    if (communicator_.rank() == 0) TESSERA_RETURN_IF_ERROR(CheckOutputs());
     TESSERA_ASSIGN_OR_RETURN(train_, OpenData(config_.data.train, config_, /*shuffle=*/true));
     if (!config_.data.validation.empty()) {
       TESSERA_ASSIGN_OR_RETURN(validation_,
@@ -114,6 +117,14 @@ class Run {
     report.device_bytes = trainer_->plans().arena_bytes;
     TESSERA_ASSIGN_OR_RETURN(report_, Report::Create(report));
     Introduce(rate);
+    return absl::OkStatus();
+  }
+
+  // What is written late is found impossible early.
+  absl::Status CheckOutputs() const {
+    for (const std::string& path : {outputs_.curve, outputs_.trace}) {
+      if (!path.empty()) TESSERA_RETURN_IF_ERROR(AtomicFile::CheckPath(path));
+    }
     return absl::OkStatus();
   }
 
@@ -188,7 +199,7 @@ class Run {
         const std::string text,
         SampleText(*trainer_, config_.sample.prompt, config_.sample.length,
                    config_.sample.temperature, static_cast<uint64_t>(config_.seed)));
-    if (report_ != nullptr) report_->Say(absl::StrCat("sample:\n", text));
+    if (report_ != nullptr) report_->Say(absl::StrCat("sample:\n", Printable(text)));
     return absl::OkStatus();
   }
 

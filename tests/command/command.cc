@@ -1,0 +1,222 @@
+#include "tests/command/command.h"
+
+#include <fcntl.h>
+#include <signal.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <fstream>
+#include <iterator>
+#include <sstream>
+
+#include "gtest/gtest.h"
+
+namespace tessera::testing {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+constexpr char kRun[] = R"(seed: 1
+precision: fp32
+threads: 1
+model: {layers: 1, heads: 2, width: 16, context: 8}
+data: {train: train.bin, validation: validation.bin}
+batch: {global: 12, micro: 1}
+optimizer: {learning_rate: 1e-2}
+schedule: {steps: 3, warmup_steps: 1}
+zero: {stage: 3}
+memory: {device: 1GiB, reserve: 4GiB}
+)";
+
+std::filesystem::path TestFolder() {
+  const auto* test = ::testing::UnitTest::GetInstance()->current_test_info();
+  return std::filesystem::path(::testing::TempDir()) / test->test_suite_name() / test->name();
+}
+
+// A path in the repository that is data of the test.
+std::string Data(const std::string& path) { return std::filesystem::absolute(path); }
+
+// Open MPI's settings for many ranks on one host, as tests need them that call
+// mpirun themselves, and the sanitizers'.
+void SetEnvironment(const std::string& folder) {
+  for (const char* name : {"OMPI_ALLOW_RUN_AS_ROOT", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM",
+                           "OMPI_MCA_rmaps_base_oversubscribe"}) {
+    setenv(name, "1", 1);
+  }
+  setenv("OMPI_MCA_hwloc_base_binding_policy", "none", 1);
+  setenv("OMPI_MCA_plm", "isolated", 1);
+  setenv("OMPI_MCA_pml", "ob1", 1);
+  setenv("OMPI_MCA_btl", "self,vader", 1);
+  setenv("OMPI_MCA_btl_vader_single_copy_mechanism", "none", 1);
+  setenv("OMPI_MCA_btl_vader_backing_directory", folder.c_str(), 1);
+  setenv("ASAN_OPTIONS", "detect_leaks=0", 1);  // Open MPI's plugins leak
+  setenv("TSAN_OPTIONS",
+         ("print_suppressions=0:suppressions=" + Data("tools/build/tsan.supp")).c_str(), 1);
+}
+
+std::vector<pid_t> Children(pid_t process) {
+  const std::string id = std::to_string(process);
+  std::istringstream words(ReadFile("/proc/" + id + "/task/" + id + "/children"));
+  return {std::istream_iterator<pid_t>(words), {}};
+}
+
+void FindRanks(pid_t process, std::map<int, pid_t>& ranks) {
+  const std::string environment = ReadFile("/proc/" + std::to_string(process) + "/environ");
+  const std::string name = std::string(1, '\0') + "OMPI_COMM_WORLD_RANK=";
+  const size_t at = environment.find(name);
+  if (at != std::string::npos) {
+    ranks[std::atoi(environment.c_str() + at + name.size())] = process;
+    return;
+  }
+  for (const pid_t child : Children(process)) FindRanks(child, ranks);
+}
+
+}  // namespace
+
+Command::Command(const std::vector<std::string>& arguments, const Options& options)
+    : out_(TestFolder() / "stdout"), error_(TestFolder() / "stderr"), start_(Clock::now()) {
+  static const std::string program = Data("tools/tessera");
+  std::vector<std::string> words;
+  if (!options.script.empty()) words = {"/bin/sh", "-c", options.script};
+  words.push_back(program);
+  words.insert(words.end(), arguments.begin(), arguments.end());
+  process_ = fork();
+  if (process_ != 0) return;
+
+  setpgid(0, 0);  // a signal to the command alone, as a script sends it
+  prctl(PR_SET_PDEATHSIG, SIGKILL);
+  SetEnvironment(TestFolder());
+  const auto redirect = [](const std::string& path, int stream) {
+    dup2(open(path.c_str(), O_WRONLY | O_CREAT | O_TRUNC, 0600), stream);
+  };
+  redirect(options.out.empty() ? out_.string() : options.out, STDOUT_FILENO);
+  redirect(error_, STDERR_FILENO);
+  if (chdir((options.folder.empty() ? TestFolder() / "run" : options.folder).c_str()) != 0) {
+    _exit(98);
+  }
+  for (const int stream : options.closed_streams) close(stream);
+  std::vector<char*> pointers;
+  for (std::string& word : words) pointers.push_back(word.data());
+  pointers.push_back(nullptr);
+  execv(pointers[0], pointers.data());
+  _exit(99);
+}
+
+Command::~Command() {
+  if (process_ <= 0) return;
+  Send(SIGKILL);
+  waitpid(process_, nullptr, 0);
+}
+
+void Command::Send(int signal) const { kill(process_, signal); }
+
+std::map<int, pid_t> Command::Ranks(size_t count) const {
+  std::map<int, pid_t> ranks;
+  EXPECT_TRUE(Eventually([&] {
+    ranks.clear();
+    for (const pid_t child : Children(process_)) FindRanks(child, ranks);
+    return ranks.size() == count;
+  }));
+  return ranks;
+}
+
+Result Command::Wait() {
+  int status = 0;
+  const auto deadline = start_ + std::chrono::minutes(2);
+  while (waitpid(process_, &status, WNOHANG) == 0) {
+    if (Clock::now() > deadline) {
+      ADD_FAILURE() << "the command does not end";
+      Send(SIGKILL);
+    }
+    std::this_thread::sleep_for(std::chrono::milliseconds(2));
+  }
+  process_ = -1;
+  const std::chrono::duration<double> seconds = Clock::now() - start_;
+  return {WIFEXITED(status) ? WEXITSTATUS(status) : -WTERMSIG(status), ReadFile(out_),
+          ReadFile(error_), seconds.count()};
+}
+
+Result RunCommand(const std::vector<std::string>& arguments, const Command::Options& options) {
+  return Command(arguments, options).Wait();
+}
+
+Workplace::Workplace() : folder_(TestFolder() / "run") {
+  std::filesystem::remove_all(TestFolder());
+  std::filesystem::create_directories(folder_);
+  WriteFile(folder_ / "run.yaml", kRun);
+  WriteTokens(folder_ / "train.bin", SomeTokens(2000));
+  WriteTokens(folder_ / "validation.bin", SomeTokens(500));
+}
+
+Workplace::~Workplace() {
+  std::error_code ignored;
+  std::filesystem::remove_all(TestFolder(), ignored);
+}
+
+std::vector<std::string> Workplace::Files() const {
+  std::vector<std::string> names;
+  for (const auto& entry : std::filesystem::directory_iterator(folder_)) {
+    names.push_back(entry.path().filename());
+  }
+  std::sort(names.begin(), names.end());
+  return names;
+}
+
+std::string ReadFile(const std::filesystem::path& path) {
+  std::ifstream file(path, std::ios::binary);
+  return {std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>()};
+}
+
+void WriteFile(const std::filesystem::path& path, const std::string& text) {
+  std::ofstream(path, std::ios::binary) << text;
+}
+
+void WriteTokens(const std::filesystem::path& path, const std::vector<uint16_t>& tokens,
+                 int64_t claimed, int32_t magic) {
+  std::vector<int32_t> header(256);
+  header[0] = magic;
+  header[1] = 1;
+  header[2] = static_cast<int32_t>(claimed < 0 ? static_cast<int64_t>(tokens.size()) : claimed);
+  std::ofstream file(path, std::ios::binary);
+  file.write(reinterpret_cast<const char*>(header.data()), 1024);
+  file.write(reinterpret_cast<const char*>(tokens.data()),
+             static_cast<std::streamsize>(2 * tokens.size()));
+}
+
+std::vector<uint16_t> SomeTokens(int64_t count) {
+  std::vector<uint16_t> tokens;
+  uint32_t state = 1;
+  for (int64_t i = 0; i < count; ++i) {
+    state = state * 1664525 + 1013904223;
+    tokens.push_back(static_cast<uint16_t>(i % 3 == 0 ? 'a' : 'a' + (state >> 28)));
+  }
+  return tokens;
+}
+
+std::vector<nlohmann::json> ReadMetrics(const std::filesystem::path& path) {
+  std::vector<nlohmann::json> lines;
+  std::istringstream text(ReadFile(path));
+  for (std::string line; std::getline(text, line);) {
+    lines.push_back(nlohmann::json::parse(line, nullptr, /*allow_exceptions=*/false));
+    EXPECT_TRUE(lines.back().is_object()) << line;
+  }
+  return lines;
+}
+
+bool IsAlive(pid_t process) {
+  // A zombie that nobody has waited for yet is dead too.
+  return kill(process, 0) == 0 &&
+         ReadFile("/proc/" + std::to_string(process) + "/stat").find(") Z ") == std::string::npos;
+}
+
+int CountErrors(const std::string& text) {
+  int count = 0;
+  std::istringstream lines(text);
+  for (std::string line; std::getline(lines, line);) count += line.rfind("tessera: error", 0) == 0;
+  return count;
+}
+
+}  // namespace tessera::testing
