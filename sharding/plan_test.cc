@@ -207,12 +207,26 @@ TEST(Plan, StagesComputeTheSame) {
   std::vector<uint64_t> norms;
   for (options.stage = 0; options.stage <= 3; ++options.stage) {
     // What each rank reports comes first: norm and losses.
-    norms.push_back(testing::RunOnHashes(*BuildPlan(model, options), model).front());
+    norms.push_back(testing::RunOnHashes(*BuildPlan(model, options), model.dtype).front());
   }
   EXPECT_EQ(norms, std::vector<uint64_t>(4, norms[0]));
   options.stage = 2;
   options.sum_group = 4;
-  EXPECT_NE(testing::RunOnHashes(*BuildPlan(model, options), model).front(), norms[0]);
+  EXPECT_NE(testing::RunOnHashes(*BuildPlan(model, options), model.dtype).front(), norms[0]);
+}
+
+TEST(Plan, RefusesAModelWithNothingToTrain) {
+  Model model;
+  model.name = "hollow";
+  ParameterSpec parameter;
+  parameter.name = "nothing";
+  parameter.shape = {0, 4};
+  model.units.push_back({"unit", {parameter}});
+  Call& call = model.calls.emplace_back();
+  call.uses = {{0, 0}};
+  call.module = std::make_shared<testing::ShapeModule>(Footprint());
+  EXPECT_EQ(BuildPlan(model, PlanOptions()).status().message(),
+            "model hollow has no parameter elements; give it something to train");
 }
 
 TEST(Plan, PromiseIsWithdrawnWhereThePageSaysSo) {

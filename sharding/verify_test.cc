@@ -82,7 +82,7 @@ class Mutation {
     const Plan plan = *BuildPlan(model, c.options);
     ASSERT_TRUE(Verify(plan, model, kEnough).ok()) << NameOf(c);
     ASSERT_EQ(testing::FindConflict(plan), "") << NameOf(c);
-    const std::vector<uint64_t> wanted = testing::RunOnHashes(plan, model);
+    const std::vector<uint64_t> wanted = testing::RunOnHashes(plan, c.dtype);
     testing::ForEachMutant(plan, first, stride, [&](const testing::Mutant& mutant) {
       Tally& tally = tally_[mutant.kind];
       ++tally.mutants;
@@ -95,7 +95,7 @@ class Mutation {
       const std::string conflict = testing::FindConflict(mutant.plan);
       EXPECT_EQ(conflict, "") << Describe(c, mutant);
       if (!conflict.empty()) return;
-      EXPECT_TRUE(testing::RunOnHashes(mutant.plan, model) == wanted) << Describe(c, mutant);
+      EXPECT_TRUE(testing::RunOnHashes(mutant.plan, c.dtype) == wanted) << Describe(c, mutant);
     });
   }
 

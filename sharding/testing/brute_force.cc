@@ -52,8 +52,7 @@ constexpr uint64_t kStep = 0x632be59bd9b4e019u;
 
 class HashMachine {
  public:
-  HashMachine(const Plan& plan, const Model& model)
-      : plan_(plan), model_(model), element_(SizeOf(model.dtype)) {
+  HashMachine(const Plan& plan, DType dtype) : plan_(plan), element_(SizeOf(dtype)) {
     memory_.resize(plan.options.world);
     outputs_.resize(plan.options.world);
     for (int rank = 0; rank < plan.options.world; ++rank) Initialize(rank);
@@ -377,7 +376,6 @@ class HashMachine {
   };
 
   const Plan& plan_;
-  const Model& model_;
   const int64_t element_;
   std::vector<std::vector<uint64_t>> memory_;   // of each rank
   std::vector<std::vector<uint64_t>> outputs_;  // of each rank
@@ -446,8 +444,8 @@ std::string FindConflict(const Plan& plan) {
   return "";
 }
 
-std::vector<uint64_t> RunOnHashes(const Plan& plan, const Model& model) {
-  return HashMachine(plan, model).Run();
+std::vector<uint64_t> RunOnHashes(const Plan& plan, DType dtype) {
+  return HashMachine(plan, dtype).Run();
 }
 
 int64_t MostAliveByClosure(const Plan& plan) {

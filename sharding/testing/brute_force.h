@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "models/module.h"
+#include "core/dtype.h"
 #include "sharding/plan.h"
 
 namespace tessera::testing {
@@ -27,9 +27,9 @@ std::string FindConflict(const Plan& plan);
 // Runs the plan on all ranks in the order of the list. An addition is a hash of both
 // operands in their order, so the results are equal only if everything was read
 // where it was in the original, and summed in the same order. Returns the state that
-// the step leaves and what it reports, rank by rank. The plan must be without
-// conflicts.
-std::vector<uint64_t> RunOnHashes(const Plan& plan, const Model& model);
+// the step leaves and what it reports, rank by rank. `dtype` is the model's; the plan
+// must be without conflicts.
+std::vector<uint64_t> RunOnHashes(const Plan& plan, DType dtype);
 
 // The most bytes alive at once. A buffer is alive while an instruction runs unless
 // all its accesses are complete before that starts, or none can start before that
