@@ -4,6 +4,7 @@
 #include <random>
 
 #include "absl/strings/str_cat.h"
+#include "core/sanitizers.h"
 #include "gtest/gtest.h"
 #include "sharding/build.h"
 #include "sharding/testing/brute_force.h"
@@ -15,11 +16,7 @@ namespace {
 
 constexpr int64_t kEnough = int64_t{1} << 40;
 
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-constexpr int kSparser = 20;  // every so many cases
-#else
-constexpr int kSparser = 1;
-#endif
+constexpr int kSparser = kSanitized ? 20 : 1;  // every so many cases
 
 // Leaves out what makes the same plan as another case.
 std::vector<PlanOptions> Matrix() {

@@ -2,13 +2,12 @@
 
 #include <sys/resource.h>
 
-#include <chrono>
 #include <cstdlib>
-#include <iostream>
 #include <string>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "core/sanitizers.h"
 #include "gtest/gtest.h"
 #include "models/gpt2.h"
 #include "sharding/build.h"
@@ -216,8 +215,9 @@ TEST(Price, ModelStateIsThePublishedTable) {
   }
 }
 
-// The plan of a model that nobody could hold is made here in a moment.
-TEST(Price, LargeModelIsPlannedQuickly) {
+// The plan of a model that nobody could hold is made here; how fast, `tessera bench
+// plan` says.
+TEST(Price, LargeModelIsPlannedInLittleMemory) {
   const Model model = *MakeGpt2({96, 96, 12288, 2048, 50257, 0}, DType::kBFloat16);
   PlanOptions options;
   options.stage = 3;
@@ -226,21 +226,15 @@ TEST(Price, LargeModelIsPlannedQuickly) {
     for (bool recompute : {false, true}) {
       options.accumulation = accumulation;
       options.recompute = recompute;
-      const auto begin = std::chrono::steady_clock::now();
       const Plan plan = *BuildPlan(model, options);
       const absl::Status status = Verify(plan, model, kUnbounded);
-      const std::chrono::duration<double> seconds = std::chrono::steady_clock::now() - begin;
       EXPECT_TRUE(status.ok()) << status;
       EXPECT_NEAR(static_cast<double>(ElementsOf(plan)), 175e9, 1e9);
       rusage usage = {};
       getrusage(RUSAGE_SELF, &usage);
-#if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
-      EXPECT_LT(seconds.count(), 5);
-      EXPECT_LT(usage.ru_maxrss, 1 << 20);  // KiB
-#endif
-      std::cout << "accumulation " << accumulation << (recompute ? ", recompute: " : ": ")
-                << plan.instructions.size() << " instructions, " << seconds.count() << " s, "
-                << usage.ru_maxrss / 1024 << " MiB so far\n";
+      if (!kSanitized) {
+        EXPECT_LT(usage.ru_maxrss, 1 << 20);  // KiB
+      }
     }
   }
 }

@@ -9,15 +9,18 @@
 
 #include "absl/strings/str_format.h"
 #include "core/cpu_device.h"
+#include "core/sanitizers.h"
 #include "core/single_communicator.h"
 #include "gtest/gtest.h"
 #include "sharding/trainer.h"
 #include "tests/support/regression_model.h"
-#include "tests/support/sanitizers.h"
 #include "tests/support/training.h"
 
 namespace tessera::testing {
 namespace {
+
+// A test with many cases runs every so many of them.
+constexpr int kRunEvery = kSanitized ? 5 : 1;
 
 RunOptions Options(int64_t micro_batches) {
   RunOptions options;

@@ -1,9 +1,9 @@
 #include <memory>
 
 #include "core/mpi_communicator.h"
+#include "core/sanitizers.h"
 #include "core/single_communicator.h"
 #include "gtest/gtest.h"
-#include "tests/support/sanitizers.h"
 #include "tests/support/small_gpt2.h"
 
 namespace tessera::testing {

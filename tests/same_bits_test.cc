@@ -10,13 +10,16 @@
 
 #include "absl/strings/str_format.h"
 #include "core/philox.h"
+#include "core/sanitizers.h"
 #include "gtest/gtest.h"
 #include "sharding/plan.h"
-#include "tests/support/sanitizers.h"
 #include "tests/support/small_gpt2.h"
 
 namespace tessera::testing {
 namespace {
+
+// A test with many cases runs every so many of them.
+constexpr int kRunEvery = kSanitized ? 5 : 1;
 
 constexpr DType kDTypes[] = {DType::kFloat32, DType::kBFloat16};
 constexpr int kSumGroups[] = {1, 2, 4};

@@ -2,8 +2,8 @@
 #include <string>
 
 #include "core/cpu_device.h"
+#include "core/sanitizers.h"
 #include "gtest/gtest.h"
-#include "tests/support/sanitizers.h"
 #include "tests/support/small_gpt2.h"
 
 namespace tessera::testing {

@@ -11,16 +11,10 @@
 #include <thread>
 #include <vector>
 
+#include "core/sanitizers.h"
 #include "nlohmann/json.hpp"
 
 namespace tessera::testing {
-
-// Sanitizers make a command several times slower: tests then run fewer cases.
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-inline constexpr bool kSanitized = true;
-#else
-inline constexpr bool kSanitized = false;
-#endif
 
 struct Result {
   int status = 0;  // the exit status, or minus the signal that ended it
