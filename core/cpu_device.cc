@@ -57,7 +57,6 @@ class CpuDevice::CpuLane final : public Lane {
 
   ThreadPool& pool() override { return index_ == 0 ? device_.pool_ : device_.own_thread_; }
 
-  double WaitedSeconds() const override { return 1e-9 * static_cast<double>(waited_.load()); }
 
   void WaitUntilEmpty() {
     std::unique_lock lock(mutex_);
@@ -108,10 +107,7 @@ class CpuDevice::CpuLane final : public Lane {
 
   void Perform(const Item& item) {
     if (item.awaited != nullptr) {
-      const auto start = std::chrono::steady_clock::now();
       item.awaited->WaitUntilDone(item.position);
-      const std::chrono::nanoseconds time = std::chrono::steady_clock::now() - start;
-      waited_ += time.count();
     } else if (!device_.failed_) {
       if (const absl::Status status = item.work(); !status.ok()) device_.Fail(status);
     }
@@ -125,7 +121,6 @@ class CpuDevice::CpuLane final : public Lane {
 
   CpuDevice& device_;
   const int index_;
-  std::atomic<int64_t> waited_ = 0;  // nanoseconds
 
   std::mutex mutex_;  // guards the fields below
   std::condition_variable arrival_;

@@ -74,8 +74,6 @@ TEST(CpuDeviceTest, WaitIsForTheRecordBeforeIt) {
   device.lane(0).Record(*event);
   EXPECT_TRUE(device.Join().ok());
   EXPECT_EQ(seen, 1);
-  EXPECT_GT(device.lane(1).WaitedSeconds(), 0.010);
-  EXPECT_EQ(device.lane(0).WaitedSeconds(), 0);
 }
 
 TEST(CpuDeviceTest, AnEarlierUseInAnotherLaneIsWaitedFor) {

@@ -35,9 +35,6 @@ class Lane {
 
   // The threads on which a kernel that was given this lane may spread its tiles.
   virtual ThreadPool& pool() = 0;
-
-  // Total time that this lane has spent in Wait so far. Callable at any time.
-  virtual double WaitedSeconds() const = 0;
 };
 
 // Memory and lanes of one rank.

@@ -39,9 +39,15 @@ absl::StatusOr<Plan> BuildPlan(const Model& model, const PlanOptions& options) {
         absl::StrCat("model ", model.name, " has no predictor; set Model::predictor"));
   }
   std::vector<UnitPartition> partitions;
+  int64_t elements = 0;
   for (const UnitSpec& unit : model.units) {
     TESSERA_ASSIGN_OR_RETURN(UnitPartition partition, PartitionUnit(unit, options.world));
+    elements += partition.elements;
     partitions.push_back(std::move(partition));
+  }
+  if (elements == 0) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "model ", model.name, " has no parameter elements; give it something to train"));
   }
   Plan plan = Builder(model, options, std::move(partitions)).Build();
   Order(&plan);
@@ -61,7 +67,7 @@ Builder::Builder(const Model& model, const PlanOptions& options,
     footprints_.back() = model.predictor->Measure(options.micro_sequences);
   }
   sequence_ = SequenceOf(model, options);
-  if (parameters_sharded()) spans_ = GatherSpans(model, uses_, sequence_, options.prefetch);
+  if (parameters_sharded()) spans_ = GatherSpans(model, uses_, sequence_, options);
   hidden_.assign(model.calls.size(), -1);
   saved_.assign(model.calls.size(), -1);
 }

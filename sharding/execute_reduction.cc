@@ -162,6 +162,7 @@ Executor::Work Executor::BindUpdate(const Instruction& instruction) {
   }
   Lane& lane = device_.lane(static_cast<int>(instruction.lane));
   return [this, &lane, gradient, master, momentum, variance, parameter, clip, parts] {
+    if (context_->warm_up) return absl::OkStatus();
     const auto part_of = [](const Tensor& tensor, const Part& part) {
       auto* data = static_cast<std::byte*>(tensor.data) + part.begin * SizeOf(tensor.dtype);
       return Tensor{data, tensor.dtype, {part.count}};

@@ -25,6 +25,7 @@ struct StepContext {
   uint64_t seed = 0;
   double gradient_scale = 0;  // 1 / target tokens of the global batch
   double clip_norm = 0;       // 0: no clipping
+  bool warm_up = false;       // everything but the update
   kernels::AdamWScalars decayed;
   kernels::AdamWScalars undecayed;
 

@@ -30,9 +30,15 @@ constexpr std::array<absl::string_view, 17> kOperationNames = {"stage_batch",
                                                                "update",
                                                                "report"};
 
+// The name of a thing in a list; its number where a faulty plan names no such thing.
+template <typename Named>
+std::string NameIn(const std::vector<Named>& list, int index) {
+  if (index >= 0 && index < static_cast<int>(list.size())) return list[index].name;
+  return absl::StrCat("#", index);
+}
+
 void AppendAccess(const Plan& plan, const Access& access, std::string* text) {
-  const Buffer& buffer = plan.buffers[access.buffer];
-  absl::StrAppend(text, " ", buffer.name);
+  absl::StrAppend(text, " ", NameIn(plan.buffers, access.buffer));
   switch (access.scope) {
     case Scope::kRange:
       break;
@@ -43,6 +49,8 @@ void AppendAccess(const Plan& plan, const Access& access, std::string* text) {
       absl::StrAppend(text, "@others");
       break;
   }
+  if (access.buffer < 0 || access.buffer >= static_cast<int>(plan.buffers.size())) return;
+  const Buffer& buffer = plan.buffers[access.buffer];
   const bool whole =
       access.begin == 0 &&
       access.bytes == (access.scope == Scope::kRange ? buffer.bytes : buffer.shard_bytes);
@@ -59,10 +67,10 @@ absl::string_view NameOf(Operation operation) {
 
 std::string ShortName(const Model& model, const Instruction& i) {
   std::string text(NameOf(i.operation));
-  if (i.call >= 0) absl::StrAppend(&text, " ", model.calls[i.call].name);
-  if (i.unit >= 0) absl::StrAppend(&text, " ", model.units[i.unit].name);
-  if (i.parameter >= 0) {
-    absl::StrAppend(&text, ".", model.units[i.unit].parameters[i.parameter].name);
+  if (i.call >= 0) absl::StrAppend(&text, " ", NameIn(model.calls, i.call));
+  if (i.unit >= 0) absl::StrAppend(&text, " ", NameIn(model.units, i.unit));
+  if (i.parameter >= 0 && i.unit >= 0 && i.unit < static_cast<int>(model.units.size())) {
+    absl::StrAppend(&text, ".", NameIn(model.units[i.unit].parameters, i.parameter));
   }
   if (i.micro_step >= 0) absl::StrAppend(&text, " micro-step ", i.micro_step);
   if (i.piece >= 0) absl::StrAppend(&text, " piece ", i.piece);

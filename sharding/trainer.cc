@@ -186,6 +186,17 @@ int64_t Trainer::targets_per_step() const {
          model_.targets_per_sequence;
 }
 
+absl::Status Trainer::WarmUp(BatchSource& source) {
+  StepContext context;
+  context.source = &source;
+  context.seed = options_.seed;
+  context.gradient_scale = 1.0 / static_cast<double>(targets_per_step());
+  context.warm_up = true;
+  TESSERA_RETURN_IF_ERROR(trainer_->Run(&context));
+  TESSERA_RETURN_IF_ERROR(evaluator_->Run(&context));
+  return predictor_ == nullptr ? absl::OkStatus() : predictor_->Run(&context);
+}
+
 absl::StatusOr<StepResult> Trainer::Step(BatchSource& source, double learning_rate) {
   const AdamWOptions& optimizer = options_.optimizer;
   const PlanOptions& plan = plans_.train.options;

@@ -64,6 +64,10 @@ class Trainer {
                                                          Device& device,
                                                          Communicator& communicator);
 
+  // Uses every kernel and connection once, on the first batch of `source`, and
+  // leaves the state as it was: what libraries take, they have taken afterwards.
+  absl::Status WarmUp(BatchSource& source);
+
   // One training step on the next global batch of `source`.
   absl::StatusOr<StepResult> Step(BatchSource& source, double learning_rate);
 

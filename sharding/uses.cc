@@ -103,7 +103,7 @@ std::vector<Position> SequenceOf(const Model& model, const PlanOptions& options)
 }
 
 std::vector<Span> GatherSpans(const Model& model, const Uses& uses,
-                              const std::vector<Position>& sequence, int prefetch) {
+                              const std::vector<Position>& sequence, const PlanOptions& options) {
   const int micro_steps = sequence.back().micro_step + 1;
   const size_t units = model.units.size();
   std::vector<std::vector<std::vector<int>>> forward(units), backward(units);
@@ -113,7 +113,9 @@ std::vector<Span> GatherSpans(const Model& model, const Uses& uses,
   }
   for (size_t p = 0; p < sequence.size(); ++p) {
     const Position& at = sequence[p];
-    if (at.backward && !model.calls[at.call].backward_reads_parameters) continue;
+    const Call& call = model.calls[at.call];
+    const bool recomputes = options.recompute && call.recomputable;
+    if (at.backward && !call.backward_reads_parameters && !recomputes) continue;
     for (int unit : uses.UnitsOf(at.call)) {
       (at.backward ? backward : forward)[unit][at.micro_step].push_back(static_cast<int>(p));
     }
@@ -133,7 +135,7 @@ std::vector<Span> GatherSpans(const Model& model, const Uses& uses,
   std::vector<int> places;
   for (Span& span : all) {
     if (places.empty() || places.back() != span.first) places.push_back(span.first);
-    span.issue = places[std::max<int>(static_cast<int>(places.size()) - 1 - prefetch, 0)];
+    span.issue = places[std::max<int>(static_cast<int>(places.size()) - 1 - options.prefetch, 0)];
   }
   return all;
 }

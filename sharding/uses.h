@@ -55,9 +55,9 @@ struct Span {
 // use, but stays where the next position uses it too; and where that would make
 // more than two gathers in a micro-step, it stays over its whole forward and
 // over its whole backward, so the traffic keeps to three times its size. A gather
-// is issued `prefetch` places of need ahead of its own.
+// is issued options.prefetch places of need ahead of its own.
 std::vector<Span> GatherSpans(const Model& model, const Uses& uses,
-                              const std::vector<Position>& sequence, int prefetch);
+                              const std::vector<Position>& sequence, const PlanOptions& options);
 
 }  // namespace tessera
 

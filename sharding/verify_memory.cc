@@ -44,6 +44,10 @@ class MemoryVerifier {
       const Instruction& instruction = plan_.instructions[i];
       for (const auto* accesses : {&instruction.reads, &instruction.writes}) {
         for (const Access& access : *accesses) {
+          if (access.buffer < 0 || access.buffer >= static_cast<int>(plan_.buffers.size())) {
+            return absl::FailedPreconditionError(
+                absl::StrCat("rule 1: an access names no buffer: ", Text(static_cast<int>(i))));
+          }
           const Buffer& buffer = plan_.buffers[access.buffer];
           const int64_t limit = access.scope == Scope::kRange ? buffer.bytes : buffer.shard_bytes;
           if (access.begin >= 0 && access.bytes >= 0 && access.begin <= limit - access.bytes) {
@@ -195,7 +199,8 @@ class MemoryVerifier {
       if (buffer.offset < 0 || buffer.offset > plan_.arena_bytes - buffer.bytes) {
         return absl::FailedPreconditionError(
             absl::StrCat("rule 3: buffer ", buffer.name, " of ", buffer.bytes, " bytes at offset ",
-                         buffer.offset, " leaves the arena of ", plan_.arena_bytes, " bytes"));
+                         buffer.offset, " leaves the arena of ", plan_.arena_bytes, " bytes",
+                         lives[b].first < 0 ? "" : absl::StrCat(": ", Text(lives[b].first))));
       }
       if (buffer.persistent || lives[b].first >= 0) by_first.push_back(static_cast<int>(b));
     }

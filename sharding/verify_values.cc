@@ -45,7 +45,8 @@ class SymbolicMachine {
         signatures_(model, plan.options, plan.partitions),
         memory_(plan.buffers.size()),
         unread_(plan.buffers.size(), -1),
-        held_(plan.buffers.size(), -1) {}
+        held_(plan.buffers.size(), -1),
+        writer_(plan.buffers.size(), -1) {}
 
   absl::Status Run() {
     TESSERA_RETURN_IF_ERROR(CheckState(0));
@@ -62,9 +63,9 @@ class SymbolicMachine {
 
  private:
   absl::Status Fail(int rule, int instruction, int buffer, absl::string_view what) const {
-    return absl::FailedPreconditionError(
-        absl::StrCat("rule ", rule, ": buffer ", plan_.buffers[buffer].name, " ", what, ": ",
-                     PrintInstruction(plan_, model_, instruction)));
+    return absl::FailedPreconditionError(absl::StrCat(
+        "rule ", rule, ": buffer ", plan_.buffers[buffer].name, " ", what, ": ",
+        instruction < 0 ? "no instruction" : PrintInstruction(plan_, model_, instruction)));
   }
 
   absl::Status Step(int number) {
@@ -103,13 +104,18 @@ class SymbolicMachine {
         i.operation == Operation::kAccumulate || i.operation == Operation::kExchange ||
         i.operation == Operation::kSum || i.operation == Operation::kGatherGradient ||
         i.operation == Operation::kSquareNorm || i.operation == Operation::kUpdate;
+    const bool has_micro_step =
+        computes || i.operation == Operation::kStageBatch ||
+        i.operation == Operation::kClearPadding || i.operation == Operation::kFoldContributions ||
+        i.operation == Operation::kAccumulate || i.operation == Operation::kExchange ||
+        i.operation == Operation::kSum;
     const bool ok =
         (!computes || (i.call >= 0 && i.call < static_cast<int>(model_.calls.size()))) &&
         (!has_unit || (i.unit >= 0 && i.unit < static_cast<int>(model_.units.size()))) &&
         (i.operation != Operation::kFoldContributions ||
          (i.parameter >= 0 &&
           i.parameter < static_cast<int>(model_.units[i.unit].parameters.size()))) &&
-        i.micro_step < plan_.options.accumulation;
+        (!has_micro_step || i.micro_step >= 0) && i.micro_step < plan_.options.accumulation;
     if (ok) return absl::OkStatus();
     return absl::FailedPreconditionError(absl::StrCat("rule 5: no such call, unit or micro-step: ",
                                                       PrintInstruction(plan_, model_, number)));
@@ -147,7 +153,8 @@ class SymbolicMachine {
                                    NameOf(expected), " is read"));
       });
     });
-    unread_[access.buffer] = -1;
+    // A gather in place reads its own shard of what was gathered: that is no use of it.
+    if (!IsCollective(plan_.instructions[number].operation)) unread_[access.buffer] = -1;
     return status;
   }
 
@@ -170,6 +177,7 @@ class SymbolicMachine {
     } else if (IsCollective(operation) && value.b == 0) {
       return Fail(5, number, access.buffer, "is gathered before its update");
     }
+    writer_[access.buffer] = number;
     if (operation == Operation::kUpdate) updated_.insert(plan_.instructions[number].unit);
     ForEachByteRange(plan_.buffers[access.buffer], access, rank_, [&](int64_t begin, int64_t end) {
       memory_[access.buffer].Assign(begin, end, value);
@@ -181,6 +189,7 @@ class SymbolicMachine {
   // assumed; any other is checked.
   absl::Status CheckState(int version) {
     size_t next = 0;
+    const int last = static_cast<int>(plan_.instructions.size()) - 1;
     const bool has_master = model_.dtype != DType::kFloat32;
     for (size_t u = 0; u < model_.units.size(); ++u) {
       for (Kind kind : {Kind::kParameter, Kind::kMaster, Kind::kMomentum, Kind::kVariance}) {
@@ -197,9 +206,10 @@ class SymbolicMachine {
           absl::Status status;
           memory_[next].ForEach(0, bytes, [&](int64_t from, int64_t to, const Value& found) {
             if (found == value || !status.ok()) return;
-            status = absl::FailedPreconditionError(absl::StrCat(
-                "rule 6: the step leaves buffer ", plan_.buffers[next].name, " with ",
-                NameOf(found), " at [", from, ", ", to, ") instead of ", NameOf(value)));
+            const int culprit = writer_[next] >= 0 ? writer_[next] : last;
+            status = Fail(6, culprit, static_cast<int>(next),
+                          absl::StrCat("is left with ", NameOf(found), " at [", from, ", ", to,
+                                       ") instead of ", NameOf(value), " by the step, up to"));
           });
           TESSERA_RETURN_IF_ERROR(status);
         }
@@ -217,6 +227,7 @@ class SymbolicMachine {
   std::vector<IntervalMap<Value>> memory_;
   std::vector<int> unread_;  // by buffer: the collective whose result nobody has read
   std::vector<int> held_;    // by buffer: the gather that was not released yet
+  std::vector<int> writer_;  // by buffer: the latest
   std::set<int> updated_;    // units
   bool assumed_ = false;
 };

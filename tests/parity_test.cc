@@ -5,16 +5,15 @@
 #include <cmath>
 #include <fstream>
 #include <string>
-#include <thread>
 #include <utility>
 #include <vector>
 
 #include "core/cpu_device.h"
-#include "core/thread_communicator.h"
 #include "gtest/gtest.h"
 #include "models/gpt2.h"
 #include "nlohmann/json.hpp"
 #include "sharding/trainer.h"
+#include "tests/support/training.h"
 
 namespace tessera {
 namespace {
@@ -129,21 +128,15 @@ class ParityTest : public ::testing::Test {
   // Calls run(trainer) in each rank of a world whose weights are the script's.
   template <typename Run>
   void InWorld(DType dtype, const TrainerOptions& options, int world, Run run) {
-    auto communicators = MakeThreadWorld(world);
-    std::vector<std::thread> ranks;
-    for (int rank = 0; rank < world; ++rank) {
-      ranks.emplace_back([&, rank] {
-        CpuDevice device({.lanes = kLanes, .threads = 2});
-        auto trainer =
-            Trainer::Create(*MakeGpt2(config_, dtype), options, device, *communicators[rank]);
-        ASSERT_TRUE(trainer.ok()) << trainer.status();
-        for (const Expected& e : expected_) {
-          (*trainer)->Write(Trainer::State::kMaster, e.unit, e.parameter, e.initial);
-        }
-        run(**trainer);
-      });
-    }
-    for (std::thread& rank : ranks) rank.join();
+    testing::InThreadWorld(world, [&](Communicator& communicator) {
+      CpuDevice device({.lanes = kLanes, .threads = 2});
+      auto trainer = Trainer::Create(*MakeGpt2(config_, dtype), options, device, communicator);
+      ASSERT_TRUE(trainer.ok()) << trainer.status();
+      for (const Expected& e : expected_) {
+        (*trainer)->Write(Trainer::State::kMaster, e.unit, e.parameter, e.initial);
+      }
+      run(**trainer);
+    });
   }
 
   // Loss and gradients of the first step; clipping off, so that the momentum is

@@ -1,10 +1,7 @@
 #include <fstream>
 #include <string>
-#include <thread>
-#include <vector>
 
 #include "core/cpu_device.h"
-#include "core/thread_communicator.h"
 #include "gtest/gtest.h"
 #include "tests/support/sanitizers.h"
 #include "tests/support/small_gpt2.h"
@@ -28,33 +25,26 @@ int64_t AnonymousKib() {
 // Evaluations and reports of the weights are part of a long run.
 TEST(SteadyMemory, NothingGrowsInALongRun) {
   if (kSanitized) GTEST_SKIP() << "a sanitizer keeps memory of its own";
-  constexpr int kWorld = 2;
-  auto communicators = MakeThreadWorld(kWorld);
   int64_t early = 0, late = 0;
-  std::vector<std::thread> ranks;
-  for (int rank = 0; rank < kWorld; ++rank) {
-    ranks.emplace_back([&, rank] {
-      Communicator& communicator = *communicators[rank];
-      CpuDevice device({.lanes = kLanes, .threads = 2});
-      TrainerOptions options = SmallGpt2Options().trainer;
-      options.plan.stage = 3;
-      options.plan.accumulation = 2;
-      options.plan.recompute = true;
-      auto trainer = Trainer::Create(SmallGpt2(DType::kBFloat16), options, device, communicator);
-      ASSERT_TRUE(trainer.ok()) << trainer.status();
-      SyntheticTokens source(kSmallVocabulary);
-      for (int step = 1; step <= 200; ++step) {
-        ASSERT_TRUE((*trainer)->Step(source, 1e-3).ok());
-        if (step % 5 == 0) {
-          ASSERT_TRUE((*trainer)->Evaluate(source, 4).ok());
-          ASSERT_TRUE((*trainer)->WeightsDigest().ok());
-        }
-        if (rank == 0 && step == 5) early = AnonymousKib();
-        if (rank == 0 && step == 200) late = AnonymousKib();
+  InThreadWorld(2, [&](Communicator& communicator) {
+    CpuDevice device({.lanes = kLanes, .threads = 2});
+    TrainerOptions options = SmallGpt2Options().trainer;
+    options.plan.stage = 3;
+    options.plan.accumulation = 2;
+    options.plan.recompute = true;
+    auto trainer = Trainer::Create(SmallGpt2(DType::kBFloat16), options, device, communicator);
+    ASSERT_TRUE(trainer.ok()) << trainer.status();
+    SyntheticTokens source(kSmallVocabulary);
+    for (int step = 1; step <= 200; ++step) {
+      ASSERT_TRUE((*trainer)->Step(source, 1e-3).ok());
+      if (step % 5 == 0) {
+        ASSERT_TRUE((*trainer)->Evaluate(source, 4).ok());
+        ASSERT_TRUE((*trainer)->WeightsDigest().ok());
       }
-    });
-  }
-  for (std::thread& rank : ranks) rank.join();
+      if (communicator.rank() == 0 && step == 5) early = AnonymousKib();
+      if (communicator.rank() == 0 && step == 200) late = AnonymousKib();
+    }
+  });
   EXPECT_GT(early, 0);
   EXPECT_LE(late - early, 4 << 10) << "KiB: " << early << " at step 5, " << late << " at step 200";
   RecordProperty("growth_kib", static_cast<int>(late - early));

@@ -6,8 +6,8 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "core/metrics/progress_line.h"
+#include "offload/tier.h"
 #include "sharding/price.h"
-#include "sharding/verify.h"
 #include "tools/command_line.h"
 #include "tools/exit_status.h"
 #include "tools/run_model.h"
@@ -20,13 +20,14 @@ void PrintJson(const PlanSet& plans, const Price& train, const Price& evaluate,
   nlohmann::ordered_json json;
   json["world"] = plans.train.options.world;
   json["stage"] = plans.train.options.stage;
-  nlohmann::ordered_json& device = json["memory"]["device"];
-  for (int c = 0; c < kCategories; ++c) {
-    device[std::string(NameOf(static_cast<Category>(c)))] = train.memory[c];
+  for (const Tier tier : kTiers) {
+    const bool used = tier == Tier::kDevice;
+    nlohmann::ordered_json& memory = json["memory"][std::string(NameOf(tier))];
+    for (int c = 0; c < kCategories; ++c) {
+      memory[std::string(NameOf(static_cast<Category>(c)))] = used ? train.memory[c] : 0;
+    }
+    memory["peak"] = used ? plans.arena_bytes : 0;
   }
-  device["peak"] = plans.arena_bytes;
-  json["memory"]["host"] = {{"peak", 0}};
-  json["memory"]["nvme"] = {{"peak", 0}};
   json["traffic"]["communication"] = train.bytes_sent;
   json["traffic"]["control"] = train.control_bytes_sent;
   json["traffic"]["evaluation"] = evaluate.bytes_sent + evaluate.control_bytes_sent;
@@ -62,15 +63,8 @@ int PlanCommand(const std::vector<std::string>& arguments) {
   if (!config.ok()) return ReportMisuse(config.status());
   const absl::StatusOr<Model> model = MakeModel(*config);
   if (!model.ok()) return ReportMisuse(model.status());
-  const absl::StatusOr<PlanSet> plans =
-      BuildPlans(*model, MakeTrainerOptions(*config, *ranks).plan);
+  const absl::StatusOr<PlanSet> plans = CheckRun(*config, *ranks, /*ranks_here=*/0);
   if (!plans.ok()) return ReportMisuse(plans.status());
-  // A plan for another machine is shown even where it does not fit this one; only
-  // a capacity that the configuration names is a limit.
-  const int64_t capacity = config->memory.device > 0 ? config->memory.device : int64_t{1} << 62;
-  if (const absl::Status status = Verify(plans->train, *model, capacity); !status.ok()) {
-    return ReportMisuse(status);
-  }
   const Price train = PriceOf(plans->train);
   const Price evaluate = PriceOf(plans->evaluate);
   if (line->Has("print")) std::fputs(Print(plans->train, *model).c_str(), stdout);

@@ -139,7 +139,7 @@ void AddSharding(Schema& schema, RunConfig& config) {
   schema.Integer("zero.prefetch", config.zero.prefetch, {.low = 0, .high = 1024},
                  "Units that are gathered ahead of their use.");
   schema.Size("zero.bucket", config.zero.bucket, {.low = kKiB},
-              "Bytes that one collective moves at most.");
+              "Bytes that one exchange of gradients receives at most, but a chunk of each rank.");
 
   schema.Section("offload", "### Offload");
   const auto add_tier = [&schema](const char* path, Tier& tier, const char* help) {

@@ -8,6 +8,7 @@
 
 #include "absl/status/statusor.h"
 #include "core/dtype.h"
+#include "offload/tier.h"
 
 namespace tessera {
 
@@ -16,7 +17,6 @@ enum class ModelFamily { kGpt2 };
 enum class OptimizerName { kAdamW };
 enum class ScheduleName { kConstant, kCosine, kLinear, kWarmupStableDecay };
 enum class Recompute { kNone, kBlock };
-enum class Tier { kDevice };
 enum class Resume { kNone };
 
 // A training run, as its YAML file describes it. The meaning, range and default

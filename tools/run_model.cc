@@ -40,6 +40,7 @@ TrainerOptions MakeTrainerOptions(const RunConfig& config, int world) {
 
 int64_t DeviceCapacity(const RunConfig& config, int ranks_here) {
   if (config.memory.device > 0) return config.memory.device;
+  if (ranks_here == 0) return int64_t{1} << 62;
   const int64_t machine = int64_t{sysconf(_SC_PHYS_PAGES)} * sysconf(_SC_PAGESIZE);
   return machine / ranks_here - config.memory.reserve;
 }
@@ -48,6 +49,11 @@ absl::StatusOr<PlanSet> CheckRun(const RunConfig& config, int world, int ranks_h
   TESSERA_ASSIGN_OR_RETURN(const Model model, MakeModel(config));
   TESSERA_ASSIGN_OR_RETURN(PlanSet plans,
                            BuildPlans(model, MakeTrainerOptions(config, world).plan));
+  std::vector<const Plan*> checked = {&plans.train, &plans.evaluate};
+  if (model.predictor != nullptr) checked.push_back(&plans.predict);
+  for (const Plan* plan : checked) {
+    TESSERA_RETURN_IF_ERROR(Verify(*plan, model, plan->arena_bytes));
+  }
   const int64_t capacity = DeviceCapacity(config, ranks_here);
   if (plans.arena_bytes > capacity) {
     return absl::InvalidArgumentError(absl::StrCat(

@@ -15,7 +15,8 @@ TrainerOptions MakeTrainerOptions(const RunConfig& config, int world);
 
 // The plans of a run, after all checks that need no data and no device: what fails
 // here fails before anything is launched or allocated. `ranks_here` ranks share
-// this machine's memory where the configuration names no capacity.
+// this machine's memory where the configuration names no capacity; with 0, the run
+// is for another machine, of which nothing is known.
 absl::StatusOr<PlanSet> CheckRun(const RunConfig& config, int world, int ranks_here);
 
 // Bytes of a rank's device tier.

@@ -199,6 +199,35 @@ TEST(Attention, ReferenceGradientAgreesWithFiniteDifferences) {
   ExpectClose(Array(DType::kFloat64, c.Qkv(), Backward(c, qkv, d_out)), expected, 1e-8);
 }
 
+// What comes later must not matter: to the bit, for every block that rows fall into.
+TEST(Attention, IsCausal) {
+  constexpr int64_t kLength = 300;
+  constexpr int64_t kWidth = 64;
+  InlineLane lane(2);
+  for (DType dtype : {DType::kFloat32, DType::kBFloat16}) {
+    const Array qkv = RandomArray(dtype, {1, kLength, 3 * kWidth}, 1);
+    Array out(dtype, {1, kLength, kWidth});
+    Array log_sum_exp(DType::kFloat32, {1, 2, kLength});
+    ASSERT_EQ(
+        AttentionForward(lane, qkv.tensor(), 2, 0, RandomKey{}, out.tensor(), log_sum_exp.tensor()),
+        absl::OkStatus());
+    for (int64_t cut : {int64_t{1}, int64_t{127}, int64_t{128}, int64_t{129}, int64_t{255},
+                        int64_t{256}, int64_t{299}}) {
+      std::vector<double> values = qkv.values();
+      for (size_t i = cut * 3 * kWidth; i < values.size(); ++i) values[i] = -3 * values[i] + 1;
+      const Array changed(dtype, {1, kLength, 3 * kWidth}, values);
+      Array changed_out(dtype, {1, kLength, kWidth});
+      ASSERT_EQ(AttentionForward(lane, changed.tensor(), 2, 0, RandomKey{}, changed_out.tensor(),
+                                 log_sum_exp.tensor()),
+                absl::OkStatus());
+      const std::vector<double> before = out.values();
+      const std::vector<double> after = changed_out.values();
+      for (int64_t i = 0; i < cut * kWidth; ++i) ASSERT_EQ(before[i], after[i]) << cut << " " << i;
+      EXPECT_NE(before[cut * kWidth], after[cut * kWidth]);
+    }
+  }
+}
+
 TEST(Attention, LogSumExpMayBeAbsent) {
   InlineLane lane(1);
   const Case c{1, 4, 1, 2};

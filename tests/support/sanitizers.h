@@ -4,7 +4,7 @@
 namespace tessera::testing {
 
 // Whether this program checks its own memory or threads, which makes it slow and
-// large: tests then run fewer cases.
+// large.
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
 inline constexpr bool kSanitized = true;
 #elif defined(__has_feature)
@@ -16,6 +16,9 @@ inline constexpr bool kSanitized = false;
 #else
 inline constexpr bool kSanitized = false;
 #endif
+
+// A test with many cases runs every so many of them.
+inline constexpr int kRunEvery = kSanitized ? 5 : 1;
 
 }  // namespace tessera::testing
 

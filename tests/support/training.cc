@@ -1,6 +1,6 @@
 #include "tests/support/training.h"
 
-#include <cstring>
+#include <bit>
 #include <thread>
 
 #include "absl/strings/str_cat.h"
@@ -31,11 +31,18 @@ absl::Status SyntheticTokens::Read(int64_t first_sequence, int64_t sequences,
   return absl::OkStatus();
 }
 
+namespace {
+
+uint32_t BitsOf(float value) { return std::bit_cast<uint32_t>(value); }
+uint64_t BitsOf(double value) { return std::bit_cast<uint64_t>(value); }
+
+}  // namespace
+
 std::string Difference(const Outcome& a, const Outcome& b) {
   const auto compare = [](absl::string_view what, const auto& x, const auto& y) -> std::string {
     if (x.size() != y.size()) return absl::StrCat(what, ": ", x.size(), " and ", y.size());
     for (size_t i = 0; i < x.size(); ++i) {
-      if (std::memcmp(&x[i], &y[i], sizeof(x[i])) != 0) {
+      if (BitsOf(x[i]) != BitsOf(y[i])) {
         return absl::StrFormat("%s %d: %.17g and %.17g", what, i, x[i], y[i]);
       }
     }
@@ -48,6 +55,7 @@ std::string Difference(const Outcome& a, const Outcome& b) {
     text = compare("validation loss", std::vector<double>{a.validation_loss},
                    std::vector<double>{b.validation_loss});
   }
+  if (text.empty() && a.weights_digest != b.weights_digest) text = "digest of equal weights";
   return text;
 }
 
@@ -96,20 +104,27 @@ absl::StatusOr<Outcome> TrainAsRank(const Model& model, const RunOptions& option
       outcome.weights.insert(outcome.weights.end(), values.begin(), values.end());
     }
   }
+  TESSERA_ASSIGN_OR_RETURN(outcome.weights_digest, trainer->WeightsDigest());
   TESSERA_RETURN_IF_ERROR(CheckMemory(device, *trainer));
   return outcome;
 }
 
-absl::StatusOr<Outcome> TrainInThreads(const Model& model, const RunOptions& options,
-                                       BatchSource& source, int world) {
-  std::vector<std::unique_ptr<Communicator>> communicators = MakeThreadWorld(world);
-  std::vector<absl::StatusOr<Outcome>> outcomes(world, absl::UnknownError("did not run"));
+void InThreadWorld(int world, const std::function<void(Communicator&)>& run) {
+  const std::vector<std::unique_ptr<Communicator>> communicators = MakeThreadWorld(world);
   std::vector<std::thread> ranks;
-  for (int rank = 0; rank < world; ++rank) {
-    ranks.emplace_back(
-        [&, rank] { outcomes[rank] = TrainAsRank(model, options, source, *communicators[rank]); });
+  ranks.reserve(world);
+  for (const auto& communicator : communicators) {
+    ranks.emplace_back([&run, &communicator] { run(*communicator); });
   }
   for (std::thread& rank : ranks) rank.join();
+}
+
+absl::StatusOr<Outcome> TrainInThreads(const Model& model, const RunOptions& options,
+                                       BatchSource& source, int world) {
+  std::vector<absl::StatusOr<Outcome>> outcomes(world, absl::UnknownError("did not run"));
+  InThreadWorld(world, [&](Communicator& communicator) {
+    outcomes[communicator.rank()] = TrainAsRank(model, options, source, communicator);
+  });
   for (const auto& outcome : outcomes) {
     if (!outcome.ok() && !absl::IsCancelled(outcome.status())) return outcome.status();
   }

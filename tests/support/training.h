@@ -1,6 +1,7 @@
 #ifndef TESSERA_TESTS_SUPPORT_TRAINING_H_
 #define TESSERA_TESTS_SUPPORT_TRAINING_H_
 
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -29,6 +30,7 @@ struct Outcome {
   std::vector<double> norms;
   double validation_loss = 0;
   std::vector<float> weights;  // all of them, master values
+  uint64_t weights_digest = 0;
 
   friend bool operator==(const Outcome&, const Outcome&) = default;
 };
@@ -44,6 +46,9 @@ struct RunOptions {
   int64_t micro_batches = 8;  // of the global batch; accumulation follows
   double learning_rate = 1e-2;
 };
+
+// Calls `run` in `world` threads, each a rank of its own, and waits for them.
+void InThreadWorld(int world, const std::function<void(Communicator&)>& run);
 
 // Trains `model` as one rank of `communicator`'s world. Checks on the way that
 // memory and traffic are the plan's.

@@ -6,16 +6,15 @@
 #include <algorithm>
 #include <cstdlib>
 
-#include "absl/strings/numbers.h"
-
 namespace tessera {
 
 int RanksHere() {
   // Slurm's may be a list such as "2(x3),1": its first number is close enough.
-  for (const char* name : {"OMPI_COMM_WORLD_LOCAL_SIZE", "SLURM_NTASKS_PER_NODE"}) {
+  for (const char* name : {"OMPI_COMM_WORLD_LOCAL_SIZE", "SLURM_TASKS_PER_NODE"}) {
     const char* const text = std::getenv(name);
-    int ranks = 0;
-    if (text != nullptr && absl::SimpleAtoi(text, &ranks) && ranks >= 1) return ranks;
+    // Slurm's is a list over the nodes, such as "4(x3),2": the first is the most.
+    const int ranks = text == nullptr ? 0 : static_cast<int>(std::strtol(text, nullptr, 10));
+    if (ranks >= 1) return ranks;
   }
   return 1;
 }

@@ -11,6 +11,7 @@
 #include "absl/strings/str_format.h"
 #include "core/metrics/progress_line.h"
 #include "core/status.h"
+#include "offload/tier.h"
 
 namespace tessera {
 namespace {
@@ -63,7 +64,9 @@ absl::Status Report::Step(int64_t step, double learning_rate, const StepResult& 
   line["exposed_communication_seconds"] = result.exposed_communication_seconds;
   line["bytes_sent"] = result.bytes_sent;
   line["control_bytes_sent"] = result.control_bytes_sent;
-  line["memory"] = {{"device", options_.device_bytes}, {"host", 0}, {"nvme", 0}};
+  for (const Tier tier : kTiers) {
+    line["memory"][std::string(NameOf(tier))] = tier == Tier::kDevice ? options_.device_bytes : 0;
+  }
   return metrics_->Write(line);
 }
 

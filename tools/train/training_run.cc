@@ -94,6 +94,8 @@ class Run {
     options.on_failure = report_failure_;
     TESSERA_ASSIGN_OR_RETURN(trainer_,
                              Trainer::Create(std::move(model), options, device_, communicator_));
+    TESSERA_RETURN_IF_ERROR(trainer_->WarmUp(*train_));
+    TESSERA_RETURN_IF_ERROR(CheckReserve());
 
     TESSERA_ASSIGN_OR_RETURN(const double rate,
                              MeasureMatrixRate(device_.lane(0), config_.precision));
@@ -143,10 +145,8 @@ class Run {
         LearningRate(config_.schedule, config_.optimizer.learning_rate, step);
     TESSERA_ASSIGN_OR_RETURN(const StepResult result, trainer_->Step(*train_, learning_rate));
     const int64_t done = step + 1;
-    if (done == 1) TESSERA_RETURN_IF_ERROR(CheckReserve());
     if (report_ != nullptr) TESSERA_RETURN_IF_ERROR(report_->Step(done, learning_rate, result));
-    // The second step: in the first everything is used for the first time.
-    if (done == std::min<int64_t>(2, config_.schedule.steps)) TESSERA_RETURN_IF_ERROR(Trace());
+    if (done == 1) TESSERA_RETURN_IF_ERROR(Trace());
     if (config_.evaluate.every > 0 && done % config_.evaluate.every == 0) return Evaluate();
     return absl::OkStatus();
   }
