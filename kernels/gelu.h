@@ -12,8 +12,10 @@ namespace tessera::kernels {
 // Tensors of the same shape and dtype, fp32 or bf16; y may be x.
 absl::Status GeluForward(Lane& lane, const Tensor& x, const Tensor& y);
 
-// dx = dy times the derivative at x; dx may be dy.
-absl::Status GeluBackward(Lane& lane, const Tensor& x, const Tensor& dy, const Tensor& dx);
+// dx = dy times the derivative at x, and y once more, which costs little here and
+// saves keeping it for the backward of what follows; dx may be dy.
+absl::Status GeluBackward(Lane& lane, const Tensor& x, const Tensor& dy, const Tensor& y,
+                          const Tensor& dx);
 
 }  // namespace tessera::kernels
 

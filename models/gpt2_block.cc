@@ -143,6 +143,7 @@ class Gpt2Block : public Module {
       Workspace workspace(base);
       dropped = workspace.Take(block.dtype_, wide(1));
       d_sum = workspace.Take(block.dtype_, wide(1));
+      gelu = workspace.Take(block.dtype_, wide(4));
       d_fc = workspace.Take(block.dtype_, wide(4));
       d_qkv = {d_fc.data, block.dtype_, wide(3)};
       auto* after_qkv =
@@ -154,7 +155,8 @@ class Gpt2Block : public Module {
     }
     Tensor dropped;      // a gradient through dropout, or of ln_1's output
     Tensor d_sum;        // of ln_2's output, then of the sum
-    Tensor d_fc;         // GELU's output again, then its gradient, then its input's
+    Tensor gelu;         // GELU's output again
+    Tensor d_fc;         // the gradient of GELU's output, then of its input
     Tensor d_qkv;        // in d_fc's memory, once that is done with
     Tensor d_attention;  // also
     std::byte* sums;
@@ -230,13 +232,13 @@ class Gpt2Block : public Module {
     Tensor d_output;
     TESSERA_RETURN_IF_ERROR(DropGradient(arguments, Gpt2Dropout::kMlpOutput,
                                          arguments.output_gradient, buffers.dropped, &d_output));
-    TESSERA_RETURN_IF_ERROR(kernels::GeluForward(lane, saved[kFc], buffers.d_fc));
-    TESSERA_RETURN_IF_ERROR(LinearBackwardParameters(
-        lane, buffers.d_fc, d_output,
-        {gradients[kMlpProjectionWeight], gradients[kMlpProjectionBias]}, buffers.sums));
     TESSERA_RETURN_IF_ERROR(
         LinearBackwardInput(lane, d_output, parameters[kMlpProjectionWeight], buffers.d_fc));
-    TESSERA_RETURN_IF_ERROR(kernels::GeluBackward(lane, saved[kFc], buffers.d_fc, buffers.d_fc));
+    TESSERA_RETURN_IF_ERROR(
+        kernels::GeluBackward(lane, saved[kFc], buffers.d_fc, buffers.gelu, buffers.d_fc));
+    TESSERA_RETURN_IF_ERROR(LinearBackwardParameters(
+        lane, buffers.gelu, d_output,
+        {gradients[kMlpProjectionWeight], gradients[kMlpProjectionBias]}, buffers.sums));
     TESSERA_RETURN_IF_ERROR(LinearBackwardParameters(
         lane, saved[kLn2], buffers.d_fc, {gradients[kFcWeight], gradients[kFcBias]}, buffers.sums));
     TESSERA_RETURN_IF_ERROR(

@@ -2,18 +2,21 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 #include <vector>
 
 #include "core/status.h"
 #include "kernels/cpu/gemm.h"
 #include "kernels/cpu/random_words.h"
 #include "kernels/cpu/scratch.h"
+#include "kernels/cpu/simd.h"
 #include "kernels/cpu/vector_math.h"
 
 namespace tessera::kernels {
 namespace {
 
 constexpr int64_t kBlock = 128;  // queries
+constexpr float kMasked = -std::numeric_limits<float>::infinity();
 
 int64_t RoundUp(int64_t value, int64_t multiple) {
   return (value + multiple - 1) / multiple * multiple;
@@ -81,17 +84,17 @@ struct Head {
   T* v;
 };
 
-// The factors of row `query` of P under dropout: 0 or 1 / (1 - probability).
-// `words` is scratch. Both hold stride + 64 elements.
-void DropoutFactors(const Problem& problem, int64_t head, int64_t query, uint32_t* words,
-                    float* factors) {
+// The first `count` factors of row `query` of P under dropout: 0 or
+// 1 / (1 - probability). `words` is scratch. Both hold stride + 64 elements.
+void DropoutFactors(const Problem& problem, int64_t head, int64_t query, int64_t count,
+                    uint32_t* words, float* factors) {
   const int64_t first = (head * problem.time + query) * problem.time;
   const int64_t aligned = first / 4 * 4;
   const int64_t skipped = first - aligned;
   const float kept = 1.0f / (1.0f - problem.dropout_probability);
   const float probability = problem.dropout_probability;
-  RandomWords(problem.key, aligned, RoundUp(query + 1 + skipped, kRandomWordsWidth), words);
-  for (int64_t j = 0; j <= query; ++j) {
+  RandomWords(problem.key, aligned, RoundUp(count + skipped, kRandomWordsWidth), words);
+  for (int64_t j = 0; j < count; ++j) {
     factors[j] = UnitFloat(words[skipped + j]) < probability ? 0.0f : kept;
   }
 }
@@ -154,26 +157,33 @@ void ForwardBlock(const Problem& problem, const Products& products, int64_t inde
   uint32_t* words = reinterpret_cast<uint32_t*>(factors + problem.stride + 64);
 
   products.scores->Run(head.q + first * 3 * problem.channels, head.k, nullptr, scores);
-  for (int64_t i = 0; i < problem.Queries(block); ++i) {
-    const int64_t query = first + i;
-    const int64_t seen = query + 1;
-    float* row = scores + i * problem.stride;
-    T* to = probabilities + i * problem.stride;
-    const float largest = Max(row, seen) * scale;
-    for (int64_t j = 0; j < seen; ++j) row[j] = Exp(std::fma(row[j], scale, -largest));
-    const float sum = Sum(seen, [=](int64_t j) { return row[j]; });
-    const float inverse = 1.0f / sum;
-    if (problem.dropout_probability > 0) {
-      DropoutFactors(problem, index, query, words, factors);
-      for (int64_t j = 0; j < seen; ++j) to[j] = static_cast<T>(row[j] * inverse * factors[j]);
-    } else {
-      for (int64_t j = 0; j < seen; ++j) to[j] = static_cast<T>(row[j] * inverse);
+  Vectorized([&] {
+    for (int64_t i = 0; i < problem.Queries(block); ++i) {
+      const int64_t query = first + i;
+      const int64_t seen = query + 1;
+      const int64_t padded = RoundUp(seen, kRunning);
+      float* row = scores + i * problem.stride;
+      T* to = probabilities + i * problem.stride;
+      // The exponential of what no query may see is 0, and loops have no remainder.
+      for (int64_t j = padded - kRunning; j < padded; ++j) row[j] = j < seen ? row[j] : kMasked;
+      const float largest = Max(row, padded) * scale;
+      const float sum = Sum(padded, [=](int64_t j) {
+        row[j] = Exp(std::fma(row[j], scale, -largest));
+        return row[j];
+      });
+      const float inverse = 1.0f / sum;
+      if (problem.dropout_probability > 0) {
+        DropoutFactors(problem, index, query, padded, words, factors);
+        for (int64_t j = 0; j < padded; ++j) to[j] = static_cast<T>(row[j] * inverse * factors[j]);
+      } else {
+        for (int64_t j = 0; j < padded; ++j) to[j] = static_cast<T>(row[j] * inverse);
+      }
+      std::fill(to + padded, to + std::max(keys, padded), T(0.0f));
+      if (log_sum_exp != nullptr) {
+        log_sum_exp[index * problem.time + query] = largest + std::log(sum);
+      }
     }
-    std::fill(to + seen, to + keys, T(0.0f));
-    if (log_sum_exp != nullptr) {
-      log_sum_exp[index * problem.time + query] = largest + std::log(sum);
-    }
-  }
+  });
   products.weighted->Run(probabilities, head.v, nullptr,
                          head.In(problem, out) + first * problem.channels);
 }
@@ -196,7 +206,7 @@ void BackwardHead(const Problem& problem, const std::vector<Products>& products,
   float* dv = dk + head_elements;
   float* factors = dv + head_elements;
   uint32_t* words = reinterpret_cast<uint32_t*>(factors + problem.stride + 64);
-  std::fill(factors, factors + problem.time, 1.0f);
+  std::fill(factors, factors + problem.stride, 1.0f);
 
   for (int64_t block = problem.blocks - 1; block >= 0; --block) {
     const int64_t first = block * kBlock;
@@ -206,31 +216,38 @@ void BackwardHead(const Problem& problem, const std::vector<Products>& products,
     const T* block_d_out = head.In(problem, d_out) + first * problem.channels;
     products[block].scores->Run(block_q, head.k, nullptr, scores);
     products[block].gradient_scores->Run(block_d_out, head.v, nullptr, d_probabilities);
-    for (int64_t i = 0; i < problem.Queries(block); ++i) {
-      const int64_t query = first + i;
-      const int64_t seen = query + 1;
-      const T* out_row = block_out + i * problem.channels;
-      const T* d_out_row = block_d_out + i * problem.channels;
-      // The sum over j of P dP, without the sum: out . d_out.
-      const float mean = Sum(problem.head_size, [=](int64_t c) {
-        return ToFloat(out_row[c]) * ToFloat(d_out_row[c]);
-      });
-      const float* from = scores + i * problem.stride;
-      const float* d_from = d_probabilities + i * problem.stride;
-      T* to = dropped + i * problem.stride;
-      T* d_to = d_scores + i * problem.stride;
-      const float minus_log_sum_exp = -log_sum_exp[index * problem.time + query];
-      if (problem.dropout_probability > 0) {
-        DropoutFactors(problem, index, query, words, factors);
+    Vectorized([&] {
+      for (int64_t i = 0; i < problem.Queries(block); ++i) {
+        const int64_t query = first + i;
+        const int64_t seen = query + 1;
+        const int64_t padded = RoundUp(seen, kRunning);
+        const T* out_row = block_out + i * problem.channels;
+        const T* d_out_row = block_d_out + i * problem.channels;
+        // The sum over j of P dP, without the sum: out . d_out.
+        const float mean = Sum(problem.head_size, [=](int64_t c) {
+          return ToFloat(out_row[c]) * ToFloat(d_out_row[c]);
+        });
+        float* from = scores + i * problem.stride;
+        float* d_from = d_probabilities + i * problem.stride;
+        T* to = dropped + i * problem.stride;
+        T* d_to = d_scores + i * problem.stride;
+        const float minus_log_sum_exp = -log_sum_exp[index * problem.time + query];
+        if (problem.dropout_probability > 0) {
+          DropoutFactors(problem, index, query, padded, words, factors);
+        }
+        for (int64_t j = padded - kRunning; j < padded; ++j) {
+          from[j] = j < seen ? from[j] : kMasked;
+          d_from[j] = j < seen ? d_from[j] : 0.0f;
+        }
+        for (int64_t j = 0; j < padded; ++j) {
+          const float p = Exp(std::fma(from[j], scale, minus_log_sum_exp));
+          to[j] = static_cast<T>(p * factors[j]);
+          d_to[j] = static_cast<T>(p * std::fma(d_from[j], factors[j], -mean) * scale);
+        }
+        std::fill(to + padded, to + std::max(keys, padded), T(0.0f));
+        std::fill(d_to + padded, d_to + std::max(keys, padded), T(0.0f));
       }
-      for (int64_t j = 0; j < seen; ++j) {
-        const float p = Exp(std::fma(from[j], scale, minus_log_sum_exp));
-        to[j] = static_cast<T>(p * factors[j]);
-        d_to[j] = static_cast<T>(p * std::fma(d_from[j], factors[j], -mean) * scale);
-      }
-      std::fill(to + seen, to + keys, T(0.0f));
-      std::fill(d_to + seen, d_to + keys, T(0.0f));
-    }
+    });
     products[block].weighted->Run(d_scores, head.k, nullptr,
                                   gradient.q + first * 3 * problem.channels);
     products[block].transposed->Run(d_scores, block_q, nullptr, dk);

@@ -4,6 +4,7 @@
 
 #include "kernels/cpu/convert.h"
 #include "kernels/cpu/row_chunks.h"
+#include "kernels/cpu/simd.h"
 
 namespace tessera::kernels {
 
@@ -27,10 +28,12 @@ absl::Status ColumnSum(Lane& lane, const Tensor& x, const Tensor& out, std::byte
     alignas(64) float sum[kColumns] = {};
     alignas(64) float values[kColumns];
     const int64_t end = std::min(rows, (chunk + 1) * kRowChunk);
-    for (int64_t row = chunk * kRowChunk; row < end; ++row) {
-      LoadFloats(x, row * width + first, count, values);
-      for (int64_t i = 0; i < count; ++i) sum[i] += values[i];
-    }
+    Vectorized([&] {
+      for (int64_t row = chunk * kRowChunk; row < end; ++row) {
+        LoadFloats(x, row * width + first, count, values);
+        for (int64_t i = 0; i < count; ++i) sum[i] += values[i];
+      }
+    });
     std::copy_n(sum, count, partial + chunk * width + first);
   });
   SumRowChunks(lane, partial, chunks, width, out);

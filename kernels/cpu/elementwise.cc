@@ -6,6 +6,7 @@
 
 #include "kernels/cpu/convert.h"
 #include "kernels/cpu/random_words.h"
+#include "kernels/cpu/simd.h"
 
 namespace tessera::kernels {
 namespace {
@@ -18,9 +19,11 @@ template <typename Body>
 void ForBlocks(Lane& lane, int64_t elements, const Body& body) {
   lane.pool().For((elements + kTile - 1) / kTile, [&](int64_t tile) {
     const int64_t end = std::min(elements, (tile + 1) * kTile);
-    for (int64_t first = tile * kTile; first < end; first += kBlock) {
-      body(first, std::min(kBlock, end - first));
-    }
+    Vectorized([&] {
+      for (int64_t first = tile * kTile; first < end; first += kBlock) {
+        body(first, std::min(kBlock, end - first));
+      }
+    });
   });
 }
 

@@ -4,6 +4,7 @@
 
 #include "core/status.h"
 #include "kernels/cpu/convert.h"
+#include "kernels/cpu/simd.h"
 #include "kernels/cpu/vector_math.h"
 
 namespace tessera::kernels {
@@ -19,9 +20,11 @@ float MinusTwiceU(float x) { return -kTwiceRoot * x * std::fma(kCubic * x, x, 1.
 
 float Gelu(float x) { return x / (1.0f + Exp(MinusTwiceU(x))); }
 
-float GeluDerivative(float x) {
+// Leaves y in *y.
+float GeluDerivative(float x, float* y) {
   const float e = Exp(MinusTwiceU(x));
   const float gate = 1.0f / (1.0f + e);
+  *y = x * gate;
   // e * gate is 1 - gate, without cancellation.
   const float slope = kTwiceRoot * std::fma(3.0f * kCubic * x, x, 1.0f);
   return std::fma(x * slope, gate * (e * gate), gate);
@@ -32,9 +35,11 @@ template <typename Body>
 void ForBlocks(Lane& lane, int64_t elements, const Body& body) {
   lane.pool().For((elements + kTile - 1) / kTile, [&](int64_t tile) {
     const int64_t end = std::min(elements, (tile + 1) * kTile);
-    for (int64_t first = tile * kTile; first < end; first += kBlock) {
-      body(first, std::min(kBlock, end - first));
-    }
+    Vectorized([&] {
+      for (int64_t first = tile * kTile; first < end; first += kBlock) {
+        body(first, std::min(kBlock, end - first));
+      }
+    });
   });
 }
 
@@ -51,14 +56,18 @@ absl::Status GeluForward(Lane& lane, const Tensor& x, const Tensor& y) {
   return absl::OkStatus();
 }
 
-absl::Status GeluBackward(Lane& lane, const Tensor& x, const Tensor& dy, const Tensor& dx) {
-  TESSERA_CHECK(x.elements() == dy.elements() && x.elements() == dx.elements(), "shapes differ");
+absl::Status GeluBackward(Lane& lane, const Tensor& x, const Tensor& dy, const Tensor& y,
+                          const Tensor& dx) {
+  TESSERA_CHECK(x.elements() == dy.elements() && x.elements() == y.elements() &&
+                    x.elements() == dx.elements(),
+                "shapes differ");
   ForBlocks(lane, x.elements(), [&](int64_t first, int64_t count) {
     alignas(64) float values[kBlock];
     alignas(64) float gradients[kBlock];
     LoadFloats(x, first, count, values);
     LoadFloats(dy, first, count, gradients);
-    for (int64_t i = 0; i < count; ++i) gradients[i] *= GeluDerivative(values[i]);
+    for (int64_t i = 0; i < count; ++i) gradients[i] *= GeluDerivative(values[i], &values[i]);
+    StoreFloats(values, first, count, y);
     StoreFloats(gradients, first, count, dx);
   });
   return absl::OkStatus();

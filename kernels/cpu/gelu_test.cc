@@ -58,7 +58,7 @@ TEST_P(GeluTest, AgreesWithDoublePrecision) {
     const Array y(GetParam(), {elements});
     const Array dx(GetParam(), {elements});
     ASSERT_TRUE(GeluForward(lane, x.tensor(), y.tensor()).ok());
-    ASSERT_TRUE(GeluBackward(lane, x.tensor(), dy.tensor(), dx.tensor()).ok());
+    ASSERT_TRUE(GeluBackward(lane, x.tensor(), dy.tensor(), y.tensor(), dx.tensor()).ok());
     const std::vector<double> at = x.values();
     const std::vector<double> upstream = dy.values();
     std::vector<double> expected_y;
@@ -97,7 +97,11 @@ TEST_P(GeluTest, InPlaceAndOnAnyNumberOfThreads) {
     outputs.emplace_back(GetParam(), x.tensor().shape);
     outputs.emplace_back(GetParam(), x.tensor().shape, dy.values());
     EXPECT_TRUE(GeluForward(lane, x.tensor(), outputs[0].tensor()).ok());
-    EXPECT_TRUE(GeluBackward(lane, x.tensor(), outputs[1].tensor(), outputs[1].tensor()).ok());
+    outputs.emplace_back(GetParam(), x.tensor().shape);
+    EXPECT_TRUE(GeluBackward(lane, x.tensor(), outputs[1].tensor(), outputs[2].tensor(),
+                             outputs[1].tensor())
+                    .ok());
+    EXPECT_EQ(outputs[2].values(), outputs[0].values());
     return outputs;
   });
 }

@@ -30,6 +30,10 @@ struct GemmShape {
   auto operator<=>(const GemmShape&) const = default;
 };
 
+// A bf16 product with a transposed a is fastest on whole rows of c from this many
+// columns on, and below that on tiles of 128 x 256.
+inline constexpr int64_t kDenseColumns = 768;
+
 // A product of one shape, on the calling thread alone: the tile of the kernels
 // that multiply matrices. The extents must be positive.
 class Gemm {

@@ -6,6 +6,7 @@
 
 #include "kernels/cpu/convert.h"
 #include "kernels/cpu/row_chunks.h"
+#include "kernels/cpu/simd.h"
 
 namespace tessera::kernels {
 namespace {
@@ -50,30 +51,32 @@ absl::Status LayerNormForward(Lane& lane, const Tensor& x, const Tensor* residua
     std::vector<float> buffer(2 * width);
     float* values = buffer.data();
     float* other = values + width;
-    for (int64_t row = tile * kRows; row < std::min(rows, (tile + 1) * kRows); ++row) {
-      LoadFloats(x, row * width, width, values);
-      if (residual != nullptr) {
-        LoadFloats(*residual, row * width, width, other);
-        for (int64_t i = 0; i < width; ++i) values[i] += other[i];
-        StoreFloats(values, row * width, width, *sum);
-        LoadFloats(*sum, row * width, width, values);
+    Vectorized([&] {
+      for (int64_t row = tile * kRows; row < std::min(rows, (tile + 1) * kRows); ++row) {
+        LoadFloats(x, row * width, width, values);
+        if (residual != nullptr) {
+          LoadFloats(*residual, row * width, width, other);
+          for (int64_t i = 0; i < width; ++i) values[i] += other[i];
+          StoreFloats(values, row * width, width, *sum);
+          LoadFloats(*sum, row * width, width, values);
+        }
+        const float row_mean =
+            Sum(width, [&](int64_t i) { return values[i]; }) / static_cast<float>(width);
+        const float variance = Sum(width,
+                                   [&](int64_t i) {
+                                     const float deviation = values[i] - row_mean;
+                                     return deviation * deviation;
+                                   }) /
+                               static_cast<float>(width);
+        const float row_rstd = 1.0f / std::sqrt(variance + kLayerNormEpsilon);
+        for (int64_t i = 0; i < width; ++i) {
+          other[i] = std::fma((values[i] - row_mean) * row_rstd, weights[i], biases[i]);
+        }
+        StoreFloats(other, row * width, width, out);
+        mean.as<float>()[row] = row_mean;
+        rstd.as<float>()[row] = row_rstd;
       }
-      const float row_mean =
-          Sum(width, [&](int64_t i) { return values[i]; }) / static_cast<float>(width);
-      const float variance = Sum(width,
-                                 [&](int64_t i) {
-                                   const float deviation = values[i] - row_mean;
-                                   return deviation * deviation;
-                                 }) /
-                             static_cast<float>(width);
-      const float row_rstd = 1.0f / std::sqrt(variance + kLayerNormEpsilon);
-      for (int64_t i = 0; i < width; ++i) {
-        other[i] = std::fma((values[i] - row_mean) * row_rstd, weights[i], biases[i]);
-      }
-      StoreFloats(other, row * width, width, out);
-      mean.as<float>()[row] = row_mean;
-      rstd.as<float>()[row] = row_rstd;
-    }
+    });
   });
   return absl::OkStatus();
 }
@@ -102,30 +105,32 @@ absl::Status LayerNormBackward(Lane& lane, const Tensor& d_out, const Tensor& x,
     float* weight_sum = extra + width;
     float* bias_sum = weight_sum + width;
     const int64_t end = std::min(rows, (chunk + 1) * kRowChunk);
-    for (int64_t row = chunk * kRowChunk; row < end; ++row) {
-      const float row_mean = mean.as<float>()[row];
-      const float row_rstd = rstd.as<float>()[row];
-      LoadFloats(d_out, row * width, width, gradient);
-      LoadFloats(x, row * width, width, normal);
-      if (residual_gradient != nullptr) {
-        LoadFloats(*residual_gradient, row * width, width, extra);
+    Vectorized([&] {
+      for (int64_t row = chunk * kRowChunk; row < end; ++row) {
+        const float row_mean = mean.as<float>()[row];
+        const float row_rstd = rstd.as<float>()[row];
+        LoadFloats(d_out, row * width, width, gradient);
+        LoadFloats(x, row * width, width, normal);
+        if (residual_gradient != nullptr) {
+          LoadFloats(*residual_gradient, row * width, width, extra);
+        }
+        for (int64_t i = 0; i < width; ++i) {
+          normal[i] = (normal[i] - row_mean) * row_rstd;
+          weight_sum[i] = std::fma(gradient[i], normal[i], weight_sum[i]);
+          bias_sum[i] += gradient[i];
+          gradient[i] *= weights[i];
+        }
+        const float along_ones =
+            Sum(width, [&](int64_t i) { return gradient[i]; }) / static_cast<float>(width);
+        const float along_normal = Sum(width, [&](int64_t i) { return gradient[i] * normal[i]; }) /
+                                   static_cast<float>(width);
+        for (int64_t i = 0; i < width; ++i) {
+          const float centred = gradient[i] - along_ones;
+          gradient[i] = std::fma(std::fma(-normal[i], along_normal, centred), row_rstd, extra[i]);
+        }
+        StoreFloats(gradient, row * width, width, d_x);
       }
-      for (int64_t i = 0; i < width; ++i) {
-        normal[i] = (normal[i] - row_mean) * row_rstd;
-        weight_sum[i] = std::fma(gradient[i], normal[i], weight_sum[i]);
-        bias_sum[i] += gradient[i];
-        gradient[i] *= weights[i];
-      }
-      const float along_ones =
-          Sum(width, [&](int64_t i) { return gradient[i]; }) / static_cast<float>(width);
-      const float along_normal = Sum(width, [&](int64_t i) { return gradient[i] * normal[i]; }) /
-                                 static_cast<float>(width);
-      for (int64_t i = 0; i < width; ++i) {
-        const float centred = gradient[i] - along_ones;
-        gradient[i] = std::fma(std::fma(-normal[i], along_normal, centred), row_rstd, extra[i]);
-      }
-      StoreFloats(gradient, row * width, width, d_x);
-    }
+    });
     std::copy_n(weight_sum, 2 * width, partial + chunk * 2 * width);
   });
   SumRowChunks(lane, partial, chunks, 2 * width, d_weight);

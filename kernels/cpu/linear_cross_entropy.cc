@@ -5,6 +5,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "core/status.h"
+#include "kernels/cpu/simd.h"
 #include "kernels/cpu/vector_math.h"
 #include "kernels/matmul.h"
 
@@ -26,8 +27,10 @@ double Exponentiate(float* logits, int64_t vocabulary, int32_t target, double* s
   for (int64_t first = 0; first < vocabulary; first += kPiece) {
     float* piece = logits + first;
     const int64_t count = std::min(kPiece, vocabulary - first);
-    for (int64_t i = 0; i < count; ++i) piece[i] = Exp(piece[i] - largest);
-    *sum += Sum(count, [=](int64_t i) { return piece[i]; });
+    *sum += Sum(count, [=](int64_t i) {
+      piece[i] = Exp(piece[i] - largest);
+      return piece[i];
+    });
   }
   return std::log(*sum) + static_cast<double>(largest) - static_cast<double>(target_logit);
 }
@@ -73,18 +76,20 @@ absl::Status LinearCrossEntropy(Lane& lane, const Tensor& x, const Tensor& weigh
     TESSERA_RETURN_IF_ERROR(MatMul(lane, chunk, Transpose::kNo, weight, Transpose::kYes, nullptr,
                                    {logits, DType::kFloat32, {count, vocabulary}}));
     lane.pool().For(count, [&](int64_t i) {
-      const int64_t row = first + i;
-      float* own = logits + i * vocabulary;
-      double sum = 0;
-      losses[row] = Exponentiate(own, vocabulary, target[row], &sum);
-      if (d_logits == nullptr) return;
-      if (x.dtype == DType::kBFloat16) {
-        WriteGradient(own, vocabulary, target[row], sum, gradient_scale,
-                      d_logits->as<BFloat16>() + row * vocabulary);
-      } else {
-        WriteGradient(own, vocabulary, target[row], sum, gradient_scale,
-                      d_logits->as<float>() + row * vocabulary);
-      }
+      Vectorized([&] {
+        const int64_t row = first + i;
+        float* own = logits + i * vocabulary;
+        double sum = 0;
+        losses[row] = Exponentiate(own, vocabulary, target[row], &sum);
+        if (d_logits == nullptr) return;
+        if (x.dtype == DType::kBFloat16) {
+          WriteGradient(own, vocabulary, target[row], sum, gradient_scale,
+                        d_logits->as<BFloat16>() + row * vocabulary);
+        } else {
+          WriteGradient(own, vocabulary, target[row], sum, gradient_scale,
+                        d_logits->as<float>() + row * vocabulary);
+        }
+      });
     });
   }
   *loss = 0;

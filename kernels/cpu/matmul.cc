@@ -30,15 +30,27 @@ std::byte* At(const Tensor& tensor, int64_t element) {
 // The output is cut into equal tiles, with smaller ones at the ends. Measured on
 // the shapes of GPT-2; only shapes and types may decide, never threads.
 struct Tiling {
-  Tiling(int64_t m, int64_t n, int64_t k, DType dtype) : rows(256), columns(384) {
-    // oneDNN is faster on whole rows of a small bf16 b than on parts of them.
-    if (dtype == DType::kBFloat16 && n <= 3072 && k < 1024) columns = n;
-    // Operands that no cache holds are read once per row or column of tiles.
-    if (std::max({m, n, k}) >= 16384) rows = 512;
+  Tiling(int64_t m, int64_t n, int64_t k, DType dtype, bool a_is_transposed, bool b_is_transposed)
+      : rows(std::min<int64_t>(m, 256)), columns(n) {
+    // Waking a thread costs as much as a small product.
+    const bool is_small = m * n * k < int64_t{1} << 23;
+    if (dtype == DType::kBFloat16 && a_is_transposed && n < kDenseColumns) {
+      rows = 128;
+      columns = (n + Count(n, 256) - 1) / Count(n, 256);
+    } else if (dtype == DType::kBFloat16) {
+      // oneDNN is at its best on dense operands, which whole rows leave as they are.
+      // Rows of a long b that is stored transposed are dense too.
+      if (b_is_transposed && n > 4096) columns = 1024;
+      const int64_t count = std::max<int64_t>(Count(m, m >= 16384 ? 512 : 256), 4);
+      if (!is_small && columns == n) rows = std::max<int64_t>((m / count + 31) / 32 * 32, 128);
+    } else {
+      columns = 384;
+      // Operands that no cache holds are read once per row or column of tiles.
+      if (std::max({m, n, k}) >= 16384) rows = 512;
+    }
     rows = std::min(rows, m);
     columns = std::min(columns, n);
-    // Waking a thread costs as much as a small product.
-    if (m * n * k < int64_t{1} << 23) return;
+    if (is_small || dtype == DType::kBFloat16) return;
     while (Count(m, rows) * Count(n, columns) < 4 && std::max(rows, columns) > 64) {
       int64_t& larger = rows > columns ? rows : columns;
       larger = (larger + 1) / 2;
@@ -91,7 +103,7 @@ absl::Status MatMul(Lane& lane, const Tensor& a, Transpose transpose_a, const Te
     return absl::OkStatus();
   }
 
-  const Tiling tiling(m, n, k, a.dtype);
+  const Tiling tiling(m, n, k, a.dtype, a_is_transposed, b_is_transposed);
   const int64_t tile_rows = Tiling::Count(m, tiling.rows);
   const int64_t tile_columns = Tiling::Count(n, tiling.columns);
   const int64_t last_rows = m - (tile_rows - 1) * tiling.rows;

@@ -7,8 +7,8 @@
 namespace tessera::kernels {
 
 // Who uses a thread's scratch memory: one buffer each, since they nest.
-enum class ScratchUse : uint8_t { kGemm, kWidenedGemm, kAttention };
-inline constexpr int kScratchUses = 3;
+enum class ScratchUse : uint8_t { kGemm, kCopyingGemm, kWidenedGemm, kAttention };
+inline constexpr int kScratchUses = 4;
 
 // At least `bytes`, 64-aligned, undefined, the calling thread's own until it
 // asks again for the same use. Kept until the thread ends, so that a warmed-up

@@ -4,6 +4,7 @@
 #include <bit>
 #include <cmath>
 #include <cstdint>
+#include <cstring>
 #include <limits>
 
 #include "core/dtype.h"
@@ -51,6 +52,13 @@ inline float ToFloat(BFloat16 value) { return static_cast<float>(value); }
 // an order that the code fixes.
 inline constexpr int64_t kRunning = 16;
 
+// Recursion, since a loop over widths stays a loop.
+template <int64_t kWidth, typename Combine>
+void FoldHalves(float* values, Combine combine) {
+  for (int64_t l = 0; l < kWidth; ++l) values[l] = combine(values[l], values[l + kWidth]);
+  if constexpr (kWidth > 1) FoldHalves<kWidth / 2>(values, combine);
+}
+
 // combine(...combine(initial, value(0))..., value(count - 1)), in a fixed order.
 template <typename Value, typename Combine>
 float Reduce(int64_t count, float initial, Value value, Combine combine) {
@@ -61,9 +69,7 @@ float Reduce(int64_t count, float initial, Value value, Combine combine) {
     for (int64_t l = 0; l < kRunning; ++l) running[l] = combine(running[l], value(i + l));
   }
   for (int64_t l = 0; i + l < count; ++l) running[l] = combine(running[l], value(i + l));
-  for (int64_t width = kRunning / 2; width > 0; width /= 2) {
-    for (int64_t l = 0; l < width; ++l) running[l] = combine(running[l], running[l + width]);
-  }
+  FoldHalves<kRunning / 2>(running, combine);
   return running[0];
 }
 
@@ -74,9 +80,21 @@ float Sum(int64_t count, Value value) {
 
 // Ignores NaNs. -inf of nothing.
 inline float Max(const float* values, int64_t count) {
-  return Reduce(
-      count, -std::numeric_limits<float>::infinity(), [=](int64_t i) { return values[i]; },
-      [](float a, float b) { return b > a ? b : a; });
+  // g++ 12 vectorises no selection between floats in Reduce.
+  using Lanes = float __attribute__((vector_size(kRunning * sizeof(float))));
+  Lanes lanes = Lanes{} - std::numeric_limits<float>::infinity();
+  int64_t i = 0;
+  for (; i + kRunning <= count; i += kRunning) {
+    Lanes next;
+    std::memcpy(&next, values + i, sizeof(next));
+    lanes = next > lanes ? next : lanes;
+  }
+  float largest[kRunning];
+  std::memcpy(largest, &lanes, sizeof(largest));
+  const auto larger = [](float a, float b) { return b > a ? b : a; };
+  for (int64_t l = 0; i + l < count; ++l) largest[l] = larger(largest[l], values[i + l]);
+  FoldHalves<kRunning / 2>(largest, larger);
+  return largest[0];
 }
 
 }  // namespace tessera::kernels
