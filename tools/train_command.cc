@@ -48,7 +48,7 @@ int StartRanks(const std::string& program, const CommandLine& line, int ranks) {
   return *status;
 }
 
-// Of the first rank that is not fine, why; Cancelled on the others.
+// Of the first rank that is not fine, why; Aborted on the others.
 absl::Status Agree(const absl::Status& own, Communicator& communicator) {
   std::vector<char> failed(communicator.size());
   const char flag = own.ok() ? 0 : 1;
@@ -56,9 +56,8 @@ absl::Status Agree(const absl::Status& own, Communicator& communicator) {
                                                  reinterpret_cast<std::byte*>(failed.data()), 1));
   const auto first = std::find(failed.begin(), failed.end(), 1) - failed.begin();
   if (first == communicator.size()) return absl::OkStatus();
-  return first == communicator.rank()
-             ? own
-             : absl::CancelledError(absl::StrCat("rank ", first, " failed"));
+  if (first == communicator.rank()) return own;
+  return absl::AbortedError(absl::StrCat("rank ", first, " tells"));
 }
 
 // The plans of ranks that differ in, say, the learning rate are the same: nothing
@@ -96,7 +95,12 @@ int RunAsRank(const CommandLine& line) {
   if (fine.ok()) fine = CheckRun(*config, communicator->size(), RanksHere()).status();
   fine = Agree(fine, *communicator);
   if (fine.ok()) fine = Agree(CompareSettings(*config, *communicator), *communicator);
-  if (!fine.ok()) return absl::IsCancelled(fine) ? kMisused : ReportMisuse(fine);
+  if (absl::IsAborted(fine)) return kMisused;
+  // A rank that was quicker may have failed at what comes next.
+  if (absl::IsCancelled(fine) || absl::IsUnavailable(fine)) {
+    return ReportFailure(fine, communicator->rank());
+  }
+  if (!fine.ok()) return ReportMisuse(fine);
 
   const absl::StatusOr<RunEnd> end =
       TrainRun(*config, {line.Get("metrics", ""), line.Get("curve", ""), line.Get("trace", "")},

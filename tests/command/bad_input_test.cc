@@ -2,7 +2,6 @@
 // which status, and that it leaves nothing behind.
 
 #include <filesystem>
-#include <fstream>
 #include <string>
 #include <vector>
 

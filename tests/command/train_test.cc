@@ -1,10 +1,8 @@
 // What a run tells, through the command: the same at every stage and in every
 // world, and what the plan foretold.
 
-#include <cstdio>
 #include <cstdlib>
 #include <filesystem>
-#include <fstream>
 #include <set>
 #include <sstream>
 #include <string>
