@@ -171,11 +171,15 @@ void Trainer::Initialize() {
       const int64_t end =
           std::min(partition.offsets[p] + partition.sizes[p], held.first + held.count);
       if (begin >= end) continue;
-      std::vector<float> values(end - begin);
-      const int64_t first = begin - partition.offsets[p];
-      InitializeParameter(model_.units[u].parameters[p], options_.seed, stream, first,
-                          absl::MakeSpan(values));
-      Store(State::kMaster, unit, static_cast<int>(p), first, values);
+      constexpr int64_t kPiece = int64_t{1} << 16;
+      device_.lane(0).pool().For((end - begin + kPiece - 1) / kPiece, [&](int64_t piece) {
+        const int64_t start = begin + piece * kPiece;
+        std::vector<float> values(std::min(kPiece, end - start));
+        const int64_t first = start - partition.offsets[p];
+        InitializeParameter(model_.units[u].parameters[p], options_.seed, stream, first,
+                            absl::MakeSpan(values));
+        Store(State::kMaster, unit, static_cast<int>(p), first, values);
+      });
     }
   }
 }

@@ -18,9 +18,9 @@ constexpr float kTwiceRoot = 1.5957691216f;  // 2 sqrt(2 / pi)
 // (1 + tanh(u)) / 2 = 1 / (1 + exp(-2u)), which is accurate in both tails.
 float MinusTwiceU(float x) { return -kTwiceRoot * x * std::fma(kCubic * x, x, 1.0f); }
 
-float Gelu(float x) { return x / (1.0f + Exp(MinusTwiceU(x))); }
+float Gelu(float x) { return x * (1.0f / (1.0f + Exp(MinusTwiceU(x)))); }
 
-// Leaves y in *y.
+// Leaves Gelu(x) in *y.
 float GeluDerivative(float x, float* y) {
   const float e = Exp(MinusTwiceU(x));
   const float gate = 1.0f / (1.0f + e);

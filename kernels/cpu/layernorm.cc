@@ -7,27 +7,12 @@
 #include "kernels/cpu/convert.h"
 #include "kernels/cpu/row_chunks.h"
 #include "kernels/cpu/simd.h"
+#include "kernels/cpu/vector_math.h"
 
 namespace tessera::kernels {
 namespace {
 
 constexpr int64_t kRows = 8;  // of a forward tile
-
-// The sum of term(i) for i in [0, count), in a fixed order that suits vectors.
-template <typename Term>
-float Sum(int64_t count, const Term& term) {
-  constexpr int64_t kSums = 16;
-  float sums[kSums] = {};
-  int64_t i = 0;
-  for (; i + kSums <= count; i += kSums) {
-    for (int64_t j = 0; j < kSums; ++j) sums[j] += term(i + j);
-  }
-  for (int64_t j = 0; i + j < count; ++j) sums[j] += term(i + j);
-  for (int64_t half = kSums / 2; half > 0; half /= 2) {
-    for (int64_t j = 0; j < half; ++j) sums[j] += sums[j + half];
-  }
-  return sums[0];
-}
 
 std::vector<float> Floats(const Tensor& tensor) {
   std::vector<float> values(tensor.elements());
