@@ -158,7 +158,7 @@ void AddSharding(Schema& schema, RunConfig& config) {
   schema.Size("memory.host", config.memory.host, {.low = kMiB}, "Capacity of the host.")
       .Default("what the machine has");
   schema.Size("memory.reserve", config.memory.reserve, {.low = 0},
-              "Kept free on the device for libraries.");
+              "What libraries may take beside the plan; checked before step 0.");
 }
 
 void AddOutput(Schema& schema, RunConfig& config) {

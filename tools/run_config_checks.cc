@@ -81,6 +81,13 @@ void CloseBatch(RunConfig::Batch& batch, int64_t world, ConfigReader& reader) {
                                  " x ", batch.accumulation, " x ", world, " = ",
                                  batch.micro * batch.accumulation * world, "; remove one of them"));
   }
+  // A plan has every micro-step's instructions: beyond this, planning takes minutes.
+  constexpr int64_t kMostMicroSteps = 4096;
+  if (reader.Good({"batch.accumulation"}) && batch.accumulation > kMostMicroSteps) {
+    reader.Complain("batch",
+                    absl::StrCat("batch.accumulation is ", batch.accumulation, ", more than ",
+                                 kMostMicroSteps, "; raise batch.micro or the number of ranks"));
+  }
 }
 
 void CheckModel(const RunConfig::Model& model, ConfigReader& reader) {

@@ -309,6 +309,10 @@ TEST(RunConfig, NamesEveryProblemOfTheFile) {
       {"three that disagree", "global: 32, micro: 4", "global: 32, micro: 4, accumulation: 3",
        "F:5:9: batch.global = 32 is not batch.micro x batch.accumulation x ranks = 4 x 3 x 2 = 24; "
        "remove one of them"},
+      {"more micro-steps than a plan can hold", "global: 32, micro: 4",
+       "micro: 1, accumulation: 4097",
+       "F:5:1: batch.accumulation is 4097, more than 4096; raise batch.micro or the number of "
+       "ranks"},
       {"batch that overflows", "global: 32, micro: 4", "micro: 1048576, accumulation: 1048576",
        "F:5:25: batch.micro x batch.accumulation x ranks = 1048576 x 1048576 x 2 = 2199023255552 "
        "sequences; expected at most 1048576"},

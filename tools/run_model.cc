@@ -2,6 +2,8 @@
 
 #include <unistd.h>
 
+#include <algorithm>
+
 #include "absl/strings/str_cat.h"
 #include "models/gpt2.h"
 #include "sharding/verify.h"
@@ -42,7 +44,7 @@ int64_t DeviceCapacity(const RunConfig& config, int ranks_here) {
   if (config.memory.device > 0) return config.memory.device;
   if (ranks_here == 0) return int64_t{1} << 62;
   const int64_t machine = int64_t{sysconf(_SC_PHYS_PAGES)} * sysconf(_SC_PAGESIZE);
-  return machine / ranks_here - config.memory.reserve;
+  return std::max(machine / ranks_here - config.memory.reserve, int64_t{0});
 }
 
 absl::StatusOr<PlanSet> CheckRun(const RunConfig& config, int world, int ranks_here) {
