@@ -57,7 +57,6 @@ class CpuDevice::CpuLane final : public Lane {
 
   ThreadPool& pool() override { return index_ == 0 ? device_.pool_ : device_.own_thread_; }
 
-
   void WaitUntilEmpty() {
     std::unique_lock lock(mutex_);
     progress_.wait(lock, [&] { return done_ == enqueued_; });

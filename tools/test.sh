@@ -5,7 +5,7 @@
 set -uo pipefail
 cd "$(dirname "$0")/.."
 mode=${1:-all}
-tools/install.sh clang-14 clang-tidy-14 clang-format-14 libclang-rt-14-dev util-linux || exit 1
+tools/install.sh clang-14 clang-tidy clang-format-14 libclang-rt-14-dev util-linux || exit 1
 
 passed=0
 failed=0
