@@ -90,6 +90,21 @@ TEST(MatMul, EveryTiling) {
   Check({.m = 3, .k = 16385, .n = 390, .transpose_b = Transpose::kYes});
   // Cut finer, for threads to share.
   Check({.m = 130, .k = 700, .n = 200, .transpose_a = Transpose::kYes, .bias = true});
+  const DType bf16 = DType::kBFloat16;
+  // Of few columns; with a transposed copy of a; with a copy of c.
+  Check({.m = 130,
+         .k = 700,
+         .n = 300,
+         .transpose_a = Transpose::kYes,
+         .input = bf16,
+         .output = bf16});
+  Check({.m = 150,
+         .k = 203,
+         .n = 801,
+         .transpose_a = Transpose::kYes,
+         .input = bf16,
+         .output = bf16});
+  Check({.m = 131, .k = 130, .n = 4100, .transpose_b = Transpose::kYes, .input = bf16});
 }
 
 TEST(MatMul, ZeroExtents) {
