@@ -99,8 +99,8 @@ class Hidden : public Module {
     Lane& lane = arguments.lane;
     const Buffers buffers(*this, arguments.input.shape[0], arguments.workspace);
     const Tensor& d_z = buffers.z;
-    TESSERA_RETURN_IF_ERROR(
-        kernels::GeluBackward(lane, arguments.saved[0], arguments.output_gradient, d_z));
+    TESSERA_RETURN_IF_ERROR(kernels::GeluBackward(lane, arguments.saved[0],
+                                                  arguments.output_gradient, buffers.gelu, d_z));
     TESSERA_RETURN_IF_ERROR(MatMul(lane, arguments.input, Transpose::kYes, d_z, Transpose::kNo,
                                    nullptr, arguments.parameter_gradients[0]));
     TESSERA_RETURN_IF_ERROR(
