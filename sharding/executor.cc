@@ -47,7 +47,7 @@ absl::Status Executor::Run(StepContext* context) {
     });
     if (events_[i] != nullptr) lane.Record(*events_[i]);
   }
-  const absl::Status status = device_.Join();
+  absl::Status status = device_.Join();
   end_ = Now();
   return status;
 }

@@ -24,9 +24,9 @@ UnitSpec MakeUnit(const std::vector<Shape>& shapes) {
 
 TEST(PartitionUnit, LaysParametersOutInOrder) {
   const UnitPartition p = *PartitionUnit(MakeUnit({{3, 5}, {0}, {1}, {}, {2, 4}}), 2);
-  EXPECT_EQ(p.offsets, (std::vector<int64_t>{0, 16, 16, 24, 32}));
+  EXPECT_EQ(p.offsets, (std::vector<int64_t>{0, 32, 32, 64, 96}));
   EXPECT_EQ(p.sizes, (std::vector<int64_t>{15, 0, 1, 1, 8}));
-  EXPECT_EQ(p.elements, 40);
+  EXPECT_EQ(p.elements, 104);
   EXPECT_EQ(p.shard, kChunkElements);
   EXPECT_EQ(p.padded, 2 * kChunkElements);
 }

@@ -349,6 +349,7 @@ void Place(Plan* plan) {
   plan->arena_bytes = base;
   if (items.empty()) return;
   std::vector<int> buffers;
+  buffers.reserve(items.size());
   for (const Item& item : items) buffers.push_back(item.buffer);
   Placer placer(std::move(items), base);
   const Placement& placement = placer.Search();

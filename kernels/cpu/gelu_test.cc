@@ -39,7 +39,7 @@ TEST(Exp, Extremes) {
 TEST(Reduce, EveryCountAndPosition) {
   for (int64_t count = 0; count < 70; ++count) {
     EXPECT_EQ(Sum(count, [](int64_t i) { return static_cast<float>(i + 1); }),
-              static_cast<float>(count * (count + 1) / 2));
+              0.5f * static_cast<float>(count * (count + 1)));
     for (int64_t largest = 0; largest < count; ++largest) {
       std::vector<float> values(static_cast<size_t>(count), -3);
       values[static_cast<size_t>(largest)] = -2;

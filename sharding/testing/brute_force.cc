@@ -231,6 +231,7 @@ class HashMachine {
     const int64_t bytes = i.reads[0].bytes;
     const int64_t stride = plan_.buffers[i.reads[0].buffer].shard_bytes;
     std::vector<std::vector<std::vector<uint64_t>>> sent;  // by receiver, then sender
+    sent.reserve(plan_.options.world);
     for (int to = 0; to < plan_.options.world; ++to) {
       sent.push_back(Sent(bytes, [&](int rank) { return At(i.reads[0], rank) + to * stride; }));
     }

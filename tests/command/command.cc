@@ -99,6 +99,7 @@ Command::Command(const std::vector<std::string>& arguments, const Options& optio
   }
   for (const int stream : options.closed_streams) close(stream);
   std::vector<char*> pointers;
+  pointers.reserve(words.size() + 1);
   for (std::string& word : words) pointers.push_back(word.data());
   pointers.push_back(nullptr);
   execv(pointers[0], pointers.data());

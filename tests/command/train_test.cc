@@ -35,7 +35,7 @@ class TrainTest : public ::testing::Test {
 
   Result Train(std::vector<std::string> more, const Command::Options& options = {}) {
     more.insert(more.begin(), {"train", "run.yaml", "--metrics", "metrics.jsonl"});
-    const Result result = RunCommand(more, options);
+    Result result = RunCommand(more, options);
     EXPECT_EQ(result.status, 0) << result.error;
     EXPECT_EQ(result.error, "");
     return result;

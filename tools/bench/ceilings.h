@@ -2,10 +2,12 @@
 #define TESSERA_TOOLS_BENCH_CEILINGS_H_
 
 #include <cstdint>
+#include <memory>
 #include <vector>
 
 #include "absl/types/span.h"
 #include "core/dtype.h"
+#include "core/thread_pool.h"
 
 namespace tessera {
 
@@ -24,15 +26,41 @@ struct Product {
 std::vector<Product> ProductsOfGpt2(int64_t layers, int64_t width, int64_t vocabulary,
                                     int64_t tokens);
 
-// Floating-point operations per second of oneDNN on these products, with its own
-// threading; each product's best of a few, weighted by how often a step has it.
-double OneDnnRate(absl::Span<const Product> products, DType dtype, int threads);
+// oneDNN on these products, with its own threading. Made once and run in turn with
+// what it is compared with, so that the machine's other load meets both.
+class OneDnnProducts {
+ public:
+  OneDnnProducts(absl::Span<const Product> products, DType dtype, int threads);
+  ~OneDnnProducts();
 
-// Bytes per second of a[i] = b[i] + s * c[i], counted as 12 bytes per element
-// (McCalpin, "STREAM"): best of a few.
-double TriadRate(int threads);
+  // Of all products, each as often as a step has it.
+  double operations() const { return operations_; }
 
-// Bytes per second of memcpy on one thread, counted once: best of a few.
+  // Runs each product once, and counts its seconds as often as a step has it.
+  double Seconds();
+
+ private:
+  struct Prepared;
+  double operations_ = 0;
+  const int threads_;
+  std::unique_ptr<Prepared> prepared_;
+};
+
+// a[i] = b[i] + s * c[i] on arrays that no cache holds (McCalpin, "STREAM").
+class Triad {
+ public:
+  explicit Triad(int threads);
+
+  // As STREAM counts them: three arrays.
+  double bytes() const { return 3.0 * static_cast<double>(a_.size()) * sizeof(float); }
+  double Seconds();
+
+ private:
+  std::vector<float> a_, b_, c_;
+  ThreadPool pool_;
+};
+
+// Bytes per second of memcpy on one thread, counted once: the median of a few.
 double CopyRate();
 
 }  // namespace tessera
