@@ -85,8 +85,9 @@ bool ConfigReader::ReadFile(const std::string& path) {
     try {
       documents = YAML::LoadAll(text);
     } catch (const YAML::Exception& error) {
-      problems_.push_back(absl::StrCat(Place(path, error.mark), ": not YAML: ", Shown(error.msg),
-                                       "; check colons, brackets, quotes and indentation"));
+      problems_.push_back(
+          {"", absl::StrCat(Place(path, error.mark), ": not YAML: ", Shown(error.msg),
+                            "; check colons, brackets, quotes and indentation")});
       return false;
     }
     if (documents.empty() || documents[0].IsNull()) {
@@ -99,7 +100,7 @@ bool ConfigReader::ReadFile(const std::string& path) {
     }
   }
   if (!problem.empty()) {
-    problems_.push_back(absl::StrCat(path, ": ", problem));
+    problems_.push_back({"", absl::StrCat(path, ": ", problem)});
     return false;
   }
   ReadMap(documents[0], "");
@@ -110,16 +111,16 @@ void ConfigReader::ReadMap(const YAML::Node& map, const std::string& section) {
   std::set<std::string> names;
   for (const auto& entry : map) {
     if (!entry.first.IsScalar()) {
-      problems_.push_back(absl::StrCat(Place(file_, entry.first.Mark()), ": a key is ",
-                                       Shown(entry.first), "; expected a name"));
+      problems_.push_back({"", absl::StrCat(Place(file_, entry.first.Mark()), ": a key is ",
+                                            Shown(entry.first), "; expected a name")});
       continue;
     }
     const std::string& name = entry.first.Scalar();
     const std::string path = Join(section, name);
     const std::string place = Place(file_, entry.first.Mark());
     if (!names.insert(name).second) {
-      problems_.push_back(absl::StrCat(place, ": ", Shown(path), " is given twice, first at ",
-                                       PlaceOf(path), "; remove one"));
+      problems_.push_back({"", absl::StrCat(place, ": ", Shown(path), " is given twice, first at ",
+                                            PlaceOf(path), "; remove one")});
       continue;
     }
     places_[path] = place;
@@ -179,7 +180,8 @@ void ConfigReader::Override(const std::string& setting) {
   const std::string path = setting.substr(0, equals);
   const std::string place = absl::StrCat("--set ", Shown(path));
   if (equals == std::string::npos || equals == 0) {
-    problems_.push_back(absl::StrCat("--set ", Shown(setting), ": expected --set key.path=value"));
+    problems_.push_back(
+        {"", absl::StrCat("--set ", Shown(setting), ": expected --set key.path=value")});
     return;
   }
   places_[path] = place;
@@ -194,6 +196,10 @@ void ConfigReader::Override(const std::string& setting) {
     if (key == nullptr) {
       ReadUnknown(path, YAML::Node());
     } else {
+      problems_.erase(std::remove_if(problems_.begin(), problems_.end(),
+                                     [&](const Problem& problem) { return problem.key == path; }),
+                      problems_.end());
+      bad_keys_.erase(path);
       Store(*key, value);
     }
   } catch (const YAML::Exception& error) {
@@ -217,7 +223,7 @@ bool ConfigReader::Good(std::initializer_list<absl::string_view> keys) const {
 
 void ConfigReader::Complain(absl::string_view key, absl::string_view message) {
   bad_keys_.emplace(key);
-  problems_.push_back(absl::StrCat(PlaceOf(key), ": ", message));
+  problems_.push_back({std::string(key), absl::StrCat(PlaceOf(key), ": ", message)});
 }
 
 std::string ConfigReader::PlaceOf(absl::string_view key) const {
@@ -231,11 +237,14 @@ std::string ConfigReader::PlaceOf(absl::string_view key) const {
 
 absl::Status ConfigReader::status() const {
   if (problems_.empty()) return absl::OkStatus();
-  std::vector<std::string> lines(problems_.begin(),
-                                 problems_.begin() + std::min(problems_.size(), kMostProblems));
-  if (problems_.size() > kMostProblems) {
-    lines.push_back(
-        absl::StrCat(file_, ": and ", problems_.size() - kMostProblems, " more problems"));
+  std::vector<std::string> lines;
+  for (const Problem& problem : problems_) {
+    if (lines.size() == kMostProblems) {
+      lines.push_back(
+          absl::StrCat(file_, ": and ", problems_.size() - kMostProblems, " more problems"));
+      break;
+    }
+    lines.push_back(problem.line);
   }
   return absl::InvalidArgumentError(absl::StrJoin(lines, "\n"));
 }

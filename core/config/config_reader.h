@@ -25,7 +25,8 @@ class ConfigReader {
   // not be read as YAML at all, so that checking further makes no sense.
   bool ReadFile(const std::string& path);
 
-  // Applies "key.path=value", the value in YAML's notation.
+  // Applies "key.path=value", the value in YAML's notation. It takes the place of
+  // what was given before, and of the problem with that.
   void Override(const std::string& setting);
 
   // Complains about required keys that were not given.
@@ -51,7 +52,11 @@ class ConfigReader {
   std::string file_;
   std::map<std::string, std::string> places_;  // key or section -> "run.yaml:3:5"
   std::set<std::string> bad_keys_;
-  std::vector<std::string> problems_;
+  struct Problem {
+    std::string key;  // empty if it is not one key's
+    std::string line;
+  };
+  std::vector<Problem> problems_;
 };
 
 }  // namespace tessera
