@@ -112,7 +112,12 @@ absl::Status BenchStep() {
               HumanCount(operations / step.median).c_str());
   std::printf("  oneDNN on its products alone %.3f s (%.3f to %.3f), %sflop/s\n", alone.median,
               alone.least, alone.most, HumanCount(rate).c_str());
+  std::printf("  of the medians:");
   PrintGoal(operations / step.median / rate, 0.60, /*at_least=*/true);
+  // What other load left alone: it may have met one side more than the other.
+  std::printf("  of the best:   ");
+  PrintGoal(operations / step.least / (products.operations() / alone.least), 0.60,
+            /*at_least=*/true);
 
   // Where the latest step's time went.
   const Plan& plan = trainer->plans().train;
