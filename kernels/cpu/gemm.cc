@@ -1,7 +1,5 @@
 #include "kernels/cpu/gemm.h"
 
-#include <omp.h>
-
 #include <cstddef>
 #include <cstring>
 #include <map>
@@ -12,6 +10,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "core/status.h"
+#include "kernels/cpu/openmp_threads.h"
 #include "kernels/cpu/scratch.h"
 #include "kernels/cpu/transposed_copy.h"
 

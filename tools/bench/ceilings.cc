@@ -1,12 +1,12 @@
 #include "tools/bench/ceilings.h"
 
-#include <omp.h>
-
 #include <algorithm>
 #include <chrono>
 #include <cstring>
 #include <oneapi/dnnl/dnnl.hpp>
 #include <thread>
+
+#include "kernels/cpu/openmp_threads.h"
 
 namespace tessera {
 namespace {
