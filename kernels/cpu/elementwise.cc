@@ -4,28 +4,14 @@
 #include <cstddef>
 #include <cstring>
 
+#include "kernels/cpu/blocks.h"
 #include "kernels/cpu/convert.h"
 #include "kernels/cpu/random_words.h"
-#include "kernels/cpu/simd.h"
 
 namespace tessera::kernels {
 namespace {
 
-constexpr int64_t kTile = 16384;
 constexpr int64_t kBlock = 1024;
-
-// Calls body(first, count) for blocks that cover [0, elements).
-template <typename Body>
-void ForBlocks(Lane& lane, int64_t elements, const Body& body) {
-  lane.pool().For((elements + kTile - 1) / kTile, [&](int64_t tile) {
-    const int64_t end = std::min(elements, (tile + 1) * kTile);
-    Vectorized([&] {
-      for (int64_t first = tile * kTile; first < end; first += kBlock) {
-        body(first, std::min(kBlock, end - first));
-      }
-    });
-  });
-}
 
 }  // namespace
 
@@ -35,7 +21,7 @@ absl::Status SumContributions(Lane& lane, absl::Span<const Tensor> contributions
   for (const Tensor& contribution : contributions) {
     TESSERA_CHECK(contribution.elements() == out.elements(), "tensors differ in size");
   }
-  ForBlocks(lane, out.elements(), [&](int64_t first, int64_t count) {
+  ForBlocks<kBlock>(lane, out.elements(), [&](int64_t first, int64_t count) {
     alignas(64) float sum[kBlock];
     std::copy_n(contributions[0].as<float>() + first, count, sum);
     for (const Tensor& contribution : contributions.subspan(1)) {
@@ -50,7 +36,7 @@ absl::Status SumContributions(Lane& lane, absl::Span<const Tensor> contributions
 absl::Status Add(Lane& lane, const Tensor& a, const Tensor& b, const Tensor& out) {
   TESSERA_CHECK(a.elements() == out.elements() && b.elements() == out.elements(),
                 "tensors differ in size");
-  ForBlocks(lane, out.elements(), [&](int64_t first, int64_t count) {
+  ForBlocks<kBlock>(lane, out.elements(), [&](int64_t first, int64_t count) {
     alignas(64) float left[kBlock];
     alignas(64) float right[kBlock];
     LoadFloats(a, first, count, left);
@@ -63,7 +49,7 @@ absl::Status Add(Lane& lane, const Tensor& a, const Tensor& b, const Tensor& out
 
 absl::Status Convert(Lane& lane, const Tensor& from, const Tensor& to) {
   TESSERA_CHECK(from.elements() == to.elements(), "tensors differ in size");
-  ForBlocks(lane, to.elements(), [&](int64_t first, int64_t count) {
+  ForBlocks<kBlock>(lane, to.elements(), [&](int64_t first, int64_t count) {
     alignas(64) float values[kBlock];
     LoadFloats(from, first, count, values);
     StoreFloats(values, first, count, to);
@@ -74,7 +60,7 @@ absl::Status Convert(Lane& lane, const Tensor& from, const Tensor& to) {
 absl::Status FillZero(Lane& lane, const Tensor& tensor) {
   auto* bytes = static_cast<std::byte*>(tensor.data);
   const int64_t size = SizeOf(tensor.dtype);
-  ForBlocks(lane, tensor.elements(), [&](int64_t first, int64_t count) {
+  ForBlocks<kBlock>(lane, tensor.elements(), [&](int64_t first, int64_t count) {
     std::memset(bytes + first * size, 0, count * size);
   });
   return absl::OkStatus();
@@ -86,7 +72,7 @@ absl::Status Dropout(Lane& lane, const Tensor& x, float probability, const Rando
   TESSERA_CHECK(probability >= 0 && probability < 1, "not a dropout probability");
   TESSERA_CHECK(x.elements() < int64_t{1} << 34, "more elements than a random stream has");
   const float scale = 1.0f / (1.0f - probability);
-  ForBlocks(lane, x.elements(), [&](int64_t first, int64_t count) {
+  ForBlocks<kBlock>(lane, x.elements(), [&](int64_t first, int64_t count) {
     alignas(64) uint32_t words[kBlock];
     alignas(64) float values[kBlock];
     RandomWords(key, first, kBlock, words);

@@ -3,15 +3,14 @@
 #include <algorithm>
 
 #include "core/status.h"
+#include "kernels/cpu/blocks.h"
 #include "kernels/cpu/convert.h"
-#include "kernels/cpu/simd.h"
 #include "kernels/cpu/vector_math.h"
 
 namespace tessera::kernels {
 namespace {
 
-constexpr int64_t kTile = 16384;  // elements
-constexpr int64_t kBlock = 256;
+constexpr int64_t kBlock = 256;  // elements
 constexpr float kCubic = 0.044715f;
 constexpr float kTwiceRoot = 1.5957691216f;  // 2 sqrt(2 / pi)
 
@@ -30,24 +29,11 @@ float GeluDerivative(float x, float* y) {
   return std::fma(x * slope, gate * (e * gate), gate);
 }
 
-// Calls body(first, count) for blocks that cover [0, elements).
-template <typename Body>
-void ForBlocks(Lane& lane, int64_t elements, const Body& body) {
-  lane.pool().For((elements + kTile - 1) / kTile, [&](int64_t tile) {
-    const int64_t end = std::min(elements, (tile + 1) * kTile);
-    Vectorized([&] {
-      for (int64_t first = tile * kTile; first < end; first += kBlock) {
-        body(first, std::min(kBlock, end - first));
-      }
-    });
-  });
-}
-
 }  // namespace
 
 absl::Status GeluForward(Lane& lane, const Tensor& x, const Tensor& y) {
   TESSERA_CHECK(x.elements() == y.elements(), "shapes differ");
-  ForBlocks(lane, x.elements(), [&](int64_t first, int64_t count) {
+  ForBlocks<kBlock>(lane, x.elements(), [&](int64_t first, int64_t count) {
     alignas(64) float values[kBlock];
     LoadFloats(x, first, count, values);
     for (int64_t i = 0; i < count; ++i) values[i] = Gelu(values[i]);
@@ -61,7 +47,7 @@ absl::Status GeluBackward(Lane& lane, const Tensor& x, const Tensor& dy, const T
   TESSERA_CHECK(x.elements() == dy.elements() && x.elements() == y.elements() &&
                     x.elements() == dx.elements(),
                 "shapes differ");
-  ForBlocks(lane, x.elements(), [&](int64_t first, int64_t count) {
+  ForBlocks<kBlock>(lane, x.elements(), [&](int64_t first, int64_t count) {
     alignas(64) float values[kBlock];
     alignas(64) float gradients[kBlock];
     LoadFloats(x, first, count, values);
