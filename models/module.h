@@ -42,6 +42,10 @@ struct TensorSpec {
   Shape shape;
 };
 
+inline int64_t BytesOf(const TensorSpec& spec) {
+  return ElementsOf(spec.shape) * SizeOf(spec.dtype);
+}
+
 // What a module needs beside its input and parameters, in bytes and shapes, for
 // one micro-batch of a given number of sequences.
 struct Footprint {

@@ -4,16 +4,6 @@
 #include "sharding/builder.h"
 
 namespace tessera {
-namespace {
-
-constexpr int64_t kAlignment = 64;
-
-int64_t Aligned(int64_t bytes) { return (bytes + kAlignment - 1) / kAlignment * kAlignment; }
-
-int64_t BytesOf(const TensorSpec& spec) { return ElementsOf(spec.shape) * SizeOf(spec.dtype); }
-
-}  // namespace
-
 // Reads all of the step's data ahead: tokens are small.
 void Builder::StageBatches() {
   for (int a = 0; a < options_.accumulation; ++a) {

@@ -13,7 +13,6 @@
 namespace tessera {
 namespace {
 
-constexpr int64_t kAlignment = 64;
 // Bounds the search for a placement, in pairs of buffers looked at.
 constexpr int64_t kPlacementWork = 8'000'000;
 constexpr int64_t kUnbounded = std::numeric_limits<int64_t>::max();
@@ -21,8 +20,6 @@ constexpr int64_t kUnbounded = std::numeric_limits<int64_t>::max();
 constexpr int kStackTries = 10;
 
 constexpr int kForever = std::numeric_limits<int>::max();
-
-int64_t Aligned(int64_t bytes) { return (bytes + kAlignment - 1) / kAlignment * kAlignment; }
 
 // Where a buffer stands in the lanes: by position, its last access in each lane, or
 // -1; and how much of each lane is complete before any access to it starts.
@@ -86,7 +83,7 @@ class Placer {
   Placer(std::vector<Item> items, int64_t base) : items_(std::move(items)) {
     FindCrowds();
     // 1.6% is within what the design allows, and far quicker to find than the least.
-    good_enough_ = most_alive_ + (base + most_alive_) / 64 / kAlignment * kAlignment;
+    good_enough_ = most_alive_ + (base + most_alive_) / 64 / kBufferAlignment * kBufferAlignment;
     FindNeighbours();
   }
 
@@ -103,7 +100,8 @@ class Placer {
     Stack(by([](const Item& i) { return -i.lifetime.begin; }));
     for (int64_t limit = good_enough_; best_.peak > good_enough_ && work_ < kPlacementWork;) {
       const bool done = Squeeze(limit, work_ + kPlacementWork / 8);
-      limit = done ? good_enough_ : limit + (best_.peak - limit) / 2 / kAlignment * kAlignment;
+      limit = done ? good_enough_
+                   : limit + (best_.peak - limit) / 2 / kBufferAlignment * kBufferAlignment;
     }
     return best_;
   }
@@ -246,7 +244,7 @@ class Placer {
     int64_t sum = 0;
     const int64_t last = limit - item.bytes;
     for (const auto& [offset, other] : taken_) {
-      const int64_t begin = offset - item.bytes + kAlignment;
+      const int64_t begin = offset - item.bytes + kBufferAlignment;
       const int64_t end = offset + items_[other].bytes;
       if (begin > 0) changes_.emplace_back(begin, difficulty[other]);
       if (begin <= 0) sum += difficulty[other];

@@ -94,6 +94,12 @@ struct Access {
   int index = 0;  // which parameter, slot level, field, ... of its role
 };
 
+// Buffers, and the tensors that share one, start on multiples of this many bytes.
+inline constexpr int64_t kBufferAlignment = 64;
+inline int64_t Aligned(int64_t bytes) {
+  return (bytes + kBufferAlignment - 1) / kBufferAlignment * kBufferAlignment;
+}
+
 struct Buffer {
   std::string name;
   Category category = Category::kActivations;

@@ -13,8 +13,6 @@ using Kind = Value::Kind;
 constexpr int64_t kFloat = SizeOf(DType::kFloat32);
 constexpr int64_t kDouble = SizeOf(DType::kFloat64);
 
-int64_t BytesOf(const TensorSpec& spec) { return ElementsOf(spec.shape) * SizeOf(spec.dtype); }
-
 }  // namespace
 
 Signatures::Signatures(const Model& model, const PlanOptions& options,
