@@ -29,7 +29,7 @@ bazel_tests() {
   local name=$1 began=$SECONDS log
   shift
   log=$(mktemp)
-  bazel test --noshow_progress --ui_event_filters=-info --keep_going --test_summary=terse \
+  bazel test --noshow_progress --ui_event_filters=-info --keep_going --test_summary=terse --test_output=errors \
     --build_event_text_file="$log.events" "$@" 2>&1 | tee "$log"
   local status=${PIPESTATUS[0]} good bad
   good=$(grep -c 'overall_status: PASSED' "$log.events")

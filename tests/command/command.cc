@@ -39,9 +39,26 @@ std::filesystem::path TestFolder() {
 // A path in the repository that is data of the test.
 std::string Data(const std::string& path) { return std::filesystem::absolute(path); }
 
+// A folder of this process' own, with a path short enough for Unix sockets.
+class TemporaryFolder {
+ public:
+  TemporaryFolder() {
+    if (mkdtemp(path_) == nullptr) std::abort();
+  }
+  ~TemporaryFolder() {
+    std::error_code ignored;
+    std::filesystem::remove_all(path_, ignored);
+  }
+  const char* path() const { return path_; }
+
+ private:
+  char path_[32] = "/tmp/command_test.XXXXXX";
+};
+
 // Open MPI's settings for many ranks on one host, as tests need them that call
 // mpirun themselves, and the sanitizers'.
-void SetEnvironment(const std::string& folder) {
+void SetEnvironment(const std::string& folder, const std::string& temporary) {
+  setenv("TMPDIR", temporary.c_str(), 1);
   for (const char* name : {"OMPI_ALLOW_RUN_AS_ROOT", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM",
                            "OMPI_MCA_rmaps_base_oversubscribe"}) {
     setenv(name, "1", 1);
@@ -80,6 +97,9 @@ Command::Command(const std::vector<std::string>& arguments, const Options& optio
     : out_(TestFolder() / "stdout"), error_(TestFolder() / "stderr"), start_(Clock::now()) {
   static const std::string program = Data("tools/tessera");
   std::vector<std::string> words;
+  // Each sandbox has process ids of its own, from which Open MPI names its session
+  // folder: in a common one, concurrent tests overwrite each other's.
+  static const TemporaryFolder temporary;
   if (!options.script.empty()) words = {"/bin/sh", "-c", options.script};
   words.push_back(program);
   words.insert(words.end(), arguments.begin(), arguments.end());
@@ -88,7 +108,7 @@ Command::Command(const std::vector<std::string>& arguments, const Options& optio
 
   setpgid(0, 0);  // a signal to the command alone, as a script sends it
   prctl(PR_SET_PDEATHSIG, SIGKILL);
-  SetEnvironment(TestFolder());
+  SetEnvironment(TestFolder(), temporary.path());
   const auto redirect = [](const std::string& path, int stream) {
     dup2(open(path.c_str(), O_WRONLY | O_CREAT | O_TRUNC, 0600), stream);
   };
