@@ -9,7 +9,7 @@
 #include "kernels/cpu/vector_math.h"
 #include "kernels/matmul.h"
 
-namespace tessera::kernels {
+namespace tessera::kernels::cpu {
 namespace {
 
 constexpr int64_t kChunk = 256;  // rows
@@ -97,4 +97,4 @@ absl::Status LinearCrossEntropy(Lane& lane, const Tensor& x, const Tensor& weigh
   return absl::OkStatus();
 }
 
-}  // namespace tessera::kernels
+}  // namespace tessera::kernels::cpu

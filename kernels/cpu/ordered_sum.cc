@@ -6,7 +6,7 @@
 
 #include "kernels/cpu/convert.h"
 
-namespace tessera::kernels {
+namespace tessera::kernels::cpu {
 namespace {
 
 constexpr int64_t kTile = 16384;
@@ -119,17 +119,6 @@ void CheckSlots(absl::Span<const Slot> slots, const std::vector<int>& levels, in
 
 }  // namespace
 
-std::vector<int> OccupiedSlots(int64_t leaves, int64_t group) {
-  TESSERA_CHECK(leaves >= 0 && group >= 1, "no such counter");
-  std::vector<int> levels;
-  const auto groups = static_cast<uint64_t>(leaves / group);
-  for (int level = static_cast<int>(std::bit_width(groups)) - 1; level >= 0; --level) {
-    if ((groups >> level & 1) != 0) levels.push_back(level);
-  }
-  if (leaves % group != 0) levels.push_back(kOpenGroup);
-  return levels;
-}
-
 absl::Status AccumulateOrdered(Lane& lane, const AccumulateArguments& arguments) {
   const bool finish = arguments.total != nullptr;
   const int64_t leaves = arguments.leaves_before + static_cast<int64_t>(arguments.pieces.size());
@@ -154,4 +143,4 @@ absl::Status AccumulateOrdered(Lane& lane, const AccumulateArguments& arguments)
   return absl::OkStatus();
 }
 
-}  // namespace tessera::kernels
+}  // namespace tessera::kernels::cpu

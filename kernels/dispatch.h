@@ -1,0 +1,27 @@
+#ifndef TESSERA_KERNELS_DISPATCH_H_
+#define TESSERA_KERNELS_DISPATCH_H_
+
+#include "core/device.h"
+
+// A public kernel F(lane, ...) runs as kernels::cpu::F or kernels::cuda::F, which
+// have its signature, as the lane has it.
+
+// Declares both, for a function of the enclosing namespace tessera::kernels.
+#define TESSERA_DECLARE_BACKENDS(function)         \
+  namespace cpu {                                  \
+  decltype(::tessera::kernels::function) function; \
+  }                                                \
+  namespace cuda {                                 \
+  decltype(::tessera::kernels::function) function; \
+  }                                                \
+  static_assert(true, "so that a semicolon may follow")
+
+#ifdef TESSERA_CUDA
+#define TESSERA_DISPATCH(function, lane, ...)                                              \
+  return (lane).backend() == ::tessera::Backend::kCuda ? cuda::function(lane, __VA_ARGS__) \
+                                                       : cpu::function(lane, __VA_ARGS__)
+#else
+#define TESSERA_DISPATCH(function, lane, ...) return cpu::function(lane, __VA_ARGS__)
+#endif
+
+#endif  // TESSERA_KERNELS_DISPATCH_H_
