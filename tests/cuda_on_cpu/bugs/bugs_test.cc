@@ -114,5 +114,5 @@ INSTANTIATE_TEST_SUITE_P(All, BugsTest, testing::ValuesIn(AllPrograms()), NameOf
 extern "C" const char* __asan_default_options() { return "exitcode=77:detect_leaks=0:symbolize=0"; }
 extern "C" const char* __ubsan_default_options() { return "exitcode=77:symbolize=0"; }
 extern "C" const char* __tsan_default_options() {
-  return "exitcode=66:halt_on_error=1:symbolize=0";
+  return "exitcode=66:halt_on_error=1:symbolize=0:atexit_sleep_ms=0";
 }
