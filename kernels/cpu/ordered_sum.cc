@@ -130,7 +130,7 @@ std::vector<int> OccupiedSlots(int64_t leaves, int64_t group) {
   return levels;
 }
 
-absl::Status AccumulateOrdered(Lane& lane, const AccumulateArguments& arguments) {
+int64_t CheckedElements(const AccumulateArguments& arguments) {
   const bool finish = arguments.total != nullptr;
   const int64_t leaves = arguments.leaves_before + static_cast<int64_t>(arguments.pieces.size());
   TESSERA_CHECK(leaves > 0, "a sum of nothing");
@@ -144,7 +144,11 @@ absl::Status AccumulateOrdered(Lane& lane, const AccumulateArguments& arguments)
              elements);
   CheckSlots(arguments.slots_after,
              finish ? std::vector<int>{} : OccupiedSlots(leaves, arguments.group), elements);
+  return elements;
+}
 
+absl::Status AccumulateOrdered(Lane& lane, const AccumulateArguments& arguments) {
+  const int64_t elements = CheckedElements(arguments);
   lane.pool().For((elements + kTile - 1) / kTile, [&](int64_t tile) {
     const int64_t end = std::min(elements, (tile + 1) * kTile);
     for (int64_t first = tile * kTile; first < end; first += kBlock) {
