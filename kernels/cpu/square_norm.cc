@@ -7,7 +7,7 @@
 #include "core/exact_sum.h"
 #include "kernels/cpu/convert.h"
 
-namespace tessera::kernels {
+namespace tessera::kernels::cpu {
 namespace {
 
 constexpr int64_t kTile = 64 * kSquareNormChunk;
@@ -52,4 +52,4 @@ absl::Status SquareNorm(Lane& lane, const Tensor& x, const Tensor& accumulator, 
   return absl::OkStatus();
 }
 
-}  // namespace tessera::kernels
+}  // namespace tessera::kernels::cpu

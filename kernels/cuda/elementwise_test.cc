@@ -64,8 +64,8 @@ TEST_F(CudaElementwiseTest, Convert) {
       for (int64_t elements : kSizes) {
         const Array x = RandomArray(from, {elements}, 1);
         const Array y(to, {elements});
-        ExpectSameBitsAsCpu(
-            {&x, &y}, [](Lane& lane, const auto& t) { return Convert(lane, t[0], t[1]); });
+        ExpectSameBitsAsCpu({&x, &y},
+                            [](Lane& lane, const auto& t) { return Convert(lane, t[0], t[1]); });
       }
     }
   }
@@ -75,8 +75,7 @@ TEST_F(CudaElementwiseTest, FillZero) {
   for (DType dtype : {DType::kFloat32, DType::kBFloat16, DType::kFloat64, DType::kInt32}) {
     for (int64_t elements : kSizes) {
       const Array x(dtype, {elements});
-      ExpectSameBitsAsCpu({&x},
-                          [](Lane& lane, const auto& t) { return FillZero(lane, t[0]); });
+      ExpectSameBitsAsCpu({&x}, [](Lane& lane, const auto& t) { return FillZero(lane, t[0]); });
     }
   }
 }

@@ -1,5 +1,3 @@
-#include "kernels/embedding.h"
-
 #include <algorithm>
 
 #include "core/cuda_lane.h"
@@ -9,6 +7,7 @@
 #include "kernels/cuda/token_lists.h"
 #include "kernels/cuda/vector_access.h"
 #include "kernels/cuda/workspace.h"
+#include "kernels/embedding.h"
 
 namespace tessera::kernels::cuda {
 namespace {
@@ -70,7 +69,7 @@ __global__ void __launch_bounds__(kThreads)
        slot += static_cast<int>(blockDim.x)) {
     float sum[kElements] = {};
     for (int first = 0; first < count; first += kAtOnce) {
-      float values[kAtOnce][kElements];
+      float values[kAtOnce][kElements] = {};
 #pragma unroll
       for (int j = 0; j < kAtOnce; ++j) {
         if (first + j < count) {
@@ -121,11 +120,10 @@ absl::Status EmbeddingForward(Lane& lane, const Tensor& tokens, const Tensor& to
     return WithRowSlots(
         width,
         [&](auto slots) {
-          return TESSERA_LAUNCH(lane, (ForwardKernel<decltype(slots), T>), tokens.elements(),
-                                ThreadsOf(slots), 0, tokens.as<int32_t>(), length,
-                                token_table.shape[0], Elements<T>(token_table),
-                                Elements<T>(position_table), slots, Elements<T>(out),
-                                CudaLaneOf(lane).fault());
+          return TESSERA_LAUNCH(
+              lane, (ForwardKernel<decltype(slots), T>), tokens.elements(), ThreadsOf(slots), 0,
+              tokens.as<int32_t>(), length, token_table.shape[0], Elements<T>(token_table),
+              Elements<T>(position_table), slots, Elements<T>(out), CudaLaneOf(lane).fault());
         },
         token_table.data, position_table.data, out.data);
   });

@@ -20,10 +20,9 @@ TEST_P(CudaGeluTest, AgreesWithDoublePrecision) {
     const std::vector<Array> forward = RunKernel(lane(), {&x, &out}, [](Lane& lane, const auto& t) {
       return GeluForward(lane, t[0], t[1]);
     });
-    const std::vector<Array> backward =
-        RunKernel(lane(), {&x, &dy, &out, &out}, [](Lane& lane, const auto& t) {
-          return GeluBackward(lane, t[0], t[1], t[2], t[3]);
-        });
+    const std::vector<Array> backward = RunKernel(
+        lane(), {&x, &dy, &out, &out},
+        [](Lane& lane, const auto& t) { return GeluBackward(lane, t[0], t[1], t[2], t[3]); });
     const std::vector<double> at = x.values();
     const std::vector<double> upstream = dy.values();
     std::vector<double> y;
@@ -43,10 +42,9 @@ TEST_P(CudaGeluTest, Tails) {
   const Array x(GetParam(), {5}, {-1e4, -20, -5, 20, 1e4});
   const Array ones(GetParam(), {5}, std::vector<double>(5, 1));
   const Array out(GetParam(), {5});
-  const std::vector<Array> results =
-      RunKernel(lane(), {&x, &ones, &out, &out}, [](Lane& lane, const auto& t) {
-        return GeluBackward(lane, t[0], t[1], t[2], t[3]);
-      });
+  const std::vector<Array> results = RunKernel(
+      lane(), {&x, &ones, &out, &out},
+      [](Lane& lane, const auto& t) { return GeluBackward(lane, t[0], t[1], t[2], t[3]); });
   std::vector<double> y;
   for (const double value : x.values()) y.push_back(GeluReference(value));
   ExpectClose(results[2], y, Tolerance(GetParam()), 1e-25);
@@ -68,8 +66,7 @@ TEST_P(CudaGeluTest, InPlace) {
   EXPECT_TRUE(results[1].SameBits(results[4]));
 }
 
-INSTANTIATE_TEST_SUITE_P(DTypes, CudaGeluTest,
-                         testing::Values(DType::kFloat32, DType::kBFloat16),
+INSTANTIATE_TEST_SUITE_P(DTypes, CudaGeluTest, testing::Values(DType::kFloat32, DType::kBFloat16),
                          [](const auto& info) { return NameOf(info.param); });
 
 }  // namespace

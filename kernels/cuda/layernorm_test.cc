@@ -15,7 +15,7 @@ struct Case {
   int64_t rows, width;
 };
 // Every way to share a row: by a warp or a block, in vectors or not.
-constexpr Case kCases[] = {{1, 48}, {3, 1}, {3, 768}, {255, 48}, {5, 1600}, {65, 17},
+constexpr Case kCases[] = {{1, 48}, {3, 1},    {3, 768},  {255, 48}, {5, 1600}, {65, 17},
                            {3, 5},  {2, 8192}, {1, 2056}, {2, 2049}, {3, 512}};
 constexpr DType kDTypes[] = {DType::kFloat32, DType::kBFloat16};
 
@@ -37,21 +37,19 @@ TEST_F(CudaLayerNormTest, ForwardMatchesDoubles) {
       const Array statistic(DType::kFloat32, {c.rows});
       const Normalization reference = ReferenceOf(weight, bias);
 
-      const std::vector<Array> plain =
-          RunKernel(lane(), {&x, &weight, &bias, &out, &statistic, &statistic},
-                    [](Lane& lane, const auto& t) {
-                      return LayerNormForward(lane, t[0], nullptr, nullptr, t[1], t[2], t[3], t[4],
-                                              t[5]);
-                    });
+      const std::vector<Array> plain = RunKernel(
+          lane(), {&x, &weight, &bias, &out, &statistic, &statistic},
+          [](Lane& lane, const auto& t) {
+            return LayerNormForward(lane, t[0], nullptr, nullptr, t[1], t[2], t[3], t[4], t[5]);
+          });
       ExpectClose(plain[3], reference.Forward(x.values()), Tolerance(dtype));
 
       const Array sum(dtype, {c.rows, c.width});
-      const std::vector<Array> fused =
-          RunKernel(lane(), {&x, &weight, &bias, &out, &statistic, &statistic, &residual, &sum},
-                    [](Lane& lane, const auto& t) {
-                      return LayerNormForward(lane, t[0], &t[6], &t[7], t[1], t[2], t[3], t[4],
-                                              t[5]);
-                    });
+      const std::vector<Array> fused = RunKernel(
+          lane(), {&x, &weight, &bias, &out, &statistic, &statistic, &residual, &sum},
+          [](Lane& lane, const auto& t) {
+            return LayerNormForward(lane, t[0], &t[6], &t[7], t[1], t[2], t[3], t[4], t[5]);
+          });
       Values expected_sum = x.values();
       const Values other = residual.values();
       for (size_t i = 0; i < expected_sum.size(); ++i) {
@@ -61,12 +59,11 @@ TEST_F(CudaLayerNormTest, ForwardMatchesDoubles) {
       ExpectClose(fused[3], reference.Forward(fused[7].values()), Tolerance(dtype));
 
       // The sum in place of x.
-      const std::vector<Array> in_place =
-          RunKernel(lane(), {&x, &weight, &bias, &out, &statistic, &statistic, &residual},
-                    [](Lane& lane, const auto& t) {
-                      return LayerNormForward(lane, t[0], &t[6], &t[0], t[1], t[2], t[3], t[4],
-                                              t[5]);
-                    });
+      const std::vector<Array> in_place = RunKernel(
+          lane(), {&x, &weight, &bias, &out, &statistic, &statistic, &residual},
+          [](Lane& lane, const auto& t) {
+            return LayerNormForward(lane, t[0], &t[6], &t[0], t[1], t[2], t[3], t[4], t[5]);
+          });
       EXPECT_TRUE(in_place[0].SameBits(fused[7]));
       EXPECT_TRUE(in_place[3].SameBits(fused[3]));
     }
@@ -101,11 +98,11 @@ TEST_F(CudaLayerNormTest, BackwardMatchesDoubles) {
         const Normalization::Gradients expected =
             ReferenceOf(weight, bias).Backward(x.values(), d_out.values());
         for (bool with_residual : {false, true}) {
-          const std::vector<Array> results = RunKernel(
-              lane(),
-              {&x, &weight, &bias, &out, &statistic, &statistic, &d_out, &residual, &d_x,
-               &d_parameter, &d_parameter},
-              Backward(with_residual), LayerNormBackwardWorkspace(c.rows, c.width));
+          const std::vector<Array> results =
+              RunKernel(lane(),
+                        {&x, &weight, &bias, &out, &statistic, &statistic, &d_out, &residual, &d_x,
+                         &d_parameter, &d_parameter},
+                        Backward(with_residual), LayerNormBackwardWorkspace(c.rows, c.width));
           Values d_x_expected = expected.x;
           const Values extra = residual.values();
           for (size_t i = 0; i < extra.size() && with_residual; ++i) d_x_expected[i] += extra[i];
@@ -126,9 +123,9 @@ TEST_F(CudaLayerNormTest, BackwardInPlaceOfTheGradient) {
   const Array statistic(DType::kFloat32, {c.rows});
   const Array d_out = RandomArray(DType::kBFloat16, {c.rows, c.width}, 3);
   const Array d_parameter(DType::kFloat32, {c.width});
-  const std::vector<const Array*> operands = {&x,     &weight, &weight,     &out,
-                                              &statistic, &statistic, &d_out, &d_out,
-                                              &out,   &d_parameter, &d_parameter};
+  const std::vector<const Array*> operands = {&x,         &weight,      &weight,     &out,
+                                              &statistic, &statistic,   &d_out,      &d_out,
+                                              &out,       &d_parameter, &d_parameter};
   const int64_t bytes = LayerNormBackwardWorkspace(c.rows, c.width);
   const std::vector<Array> apart = RunKernel(lane(), operands, Backward(true), bytes);
   for (size_t target : {6, 7}) {  // of the output's gradient, of the residual's

@@ -73,8 +73,8 @@ TEST_F(CudaOrderedSumTest, SameBitsAsTheCpuHoweverItIsCut) {
       const Operands operands(Leaves(dtype, 131, count), dtype);
       for (int64_t group : {1, 2, 3, 20}) {
         for (int64_t step : {1, 3, 5, 13}) {
-          SCOPED_TRACE(testing::Message() << count << " leaves, group " << group << ", step "
-                                          << step);
+          SCOPED_TRACE(testing::Message()
+                       << count << " leaves, group " << group << ", step " << step);
           ExpectSameBitsAsCpu(operands.list(), InSteps(count, group, step));
         }
       }
@@ -99,13 +99,12 @@ TEST_F(CudaOrderedSumTest, HundredsOfPieces) {
 TEST_F(CudaOrderedSumTest, TheTotalMayBeAPiece) {
   const std::vector<Array> leaves = Leaves(DType::kFloat32, 300, 3);
   for (size_t target = 0; target < 3; ++target) {
-    ExpectSameBitsAsCpu({&leaves[0], &leaves[1], &leaves[2]},
-                        [=](Lane& lane, const auto& t) {
-                          AccumulateArguments arguments;
-                          arguments.pieces = t;
-                          arguments.total = &t[target];
-                          return AccumulateOrdered(lane, arguments);
-                        });
+    ExpectSameBitsAsCpu({&leaves[0], &leaves[1], &leaves[2]}, [=](Lane& lane, const auto& t) {
+      AccumulateArguments arguments;
+      arguments.pieces = t;
+      arguments.total = &t[target];
+      return AccumulateOrdered(lane, arguments);
+    });
   }
 }
 

@@ -57,8 +57,12 @@ Array Targets(int64_t rows, int64_t vocabulary) {
 }
 
 TEST_F(CudaSoftmaxCrossEntropyTest, MatchesDoubles) {
-  for (const auto& [rows, vocabulary] :
-       {std::tuple<int64_t, int64_t>{1, 257}, {3, 50257}, {2, 50304}, {255, 5}, {3, 1}, {7, 4096}}) {
+  for (const auto& [rows, vocabulary] : {std::tuple<int64_t, int64_t>{1, 257},
+                                         {3, 50257},
+                                         {2, 50304},
+                                         {255, 5},
+                                         {3, 1},
+                                         {7, 4096}}) {
     SCOPED_TRACE(testing::Message() << rows << " rows of " << vocabulary);
     const Array logits = RandomArray(DType::kFloat32, {rows, vocabulary}, 1, 10);
     const Array targets = Targets(rows, vocabulary);

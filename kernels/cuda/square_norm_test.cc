@@ -39,8 +39,10 @@ TEST_F(CudaSquareNormTest, LargeTinyAndInvalidValues) {
   const double infinity = std::numeric_limits<double>::infinity();
   const double nan = std::numeric_limits<double>::quiet_NaN();
   for (const std::vector<double>& values :
-       {std::vector<double>{0x1.fffffep127, 0x1p-149, -0x1.fffffep127}, {0x1p-149, 1e-30},
-        {1, infinity}, {nan, 1}}) {
+       {std::vector<double>{0x1.fffffep127, 0x1p-149, -0x1.fffffep127},
+        {0x1p-149, 1e-30},
+        {1, infinity},
+        {nan, 1}}) {
     const Array x(DType::kFloat32, {static_cast<int64_t>(values.size())}, values);
     ExpectSameBitsAsCpu({&x, &accumulator}, [](Lane& lane, const auto& t) {
       return SquareNorm(lane, t[0], t[1], /*add=*/false);

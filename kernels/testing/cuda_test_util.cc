@@ -161,8 +161,8 @@ void CudaTest::TearDown() {
   EXPECT_EQ(cudaGetLastError(), cudaSuccess);
 }
 
-void CudaTest::ExpectSameBitsAsCpu(const std::vector<const Array*>& operands,
-                                   const Kernel& kernel, int64_t workspace_bytes) {
+void CudaTest::ExpectSameBitsAsCpu(const std::vector<const Array*>& operands, const Kernel& kernel,
+                                   int64_t workspace_bytes) {
   InlineLane cpu(1);
   const std::vector<Array> expected = RunKernel(cpu, operands, kernel, workspace_bytes);
   const std::vector<Array> actual = RunKernel(lane(), operands, kernel, workspace_bytes);

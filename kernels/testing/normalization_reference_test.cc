@@ -30,11 +30,9 @@ TEST(Normalization, BackwardMatchesFiniteDifferences) {
       ExpectClose(Array(DType::kFloat64, {static_cast<int64_t>(actual.size())}, actual), expected,
                   1e-8);
     };
-    expect_close(gradients.x, FiniteDifferences(
-                                  [&](const Values& point) {
-                                    return along_d_out(normalization, point);
-                                  },
-                                  x));
+    expect_close(gradients.x,
+                 FiniteDifferences(
+                     [&](const Values& point) { return along_d_out(normalization, point); }, x));
     expect_close(gradients.weight, FiniteDifferences(
                                        [&](const Values& point) {
                                          Normalization changed = normalization;

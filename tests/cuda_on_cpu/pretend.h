@@ -16,6 +16,9 @@ struct Pretend {
   int64_t memory_bytes = int64_t{8} << 30;  // of each device
   // Compute capability, times ten. The kernels are for 80 and later.
   int architecture = 80;
+  // Whether a rank's ncclCommAbort ends what its peers wait for, as it does over a
+  // network; on one machine they wait until they abort too.
+  bool abort_reaches_peers = true;
 };
 
 Pretend& Pretended();

@@ -27,6 +27,8 @@ void __tsan_switch_to_fiber(void* fiber, unsigned flags);
 void* __tsan_get_current_fiber();
 void __tsan_acquire(void* address);
 void __tsan_release(void* address);
+void __tsan_read_range(void* address, unsigned long bytes);
+void __tsan_write_range(void* address, unsigned long bytes);
 }
 #endif
 
@@ -46,6 +48,8 @@ inline void PoisonMemory(const void* /*begin*/, size_t /*bytes*/) {}
 inline void UnpoisonMemory(const void* /*begin*/, size_t /*bytes*/) {}
 #endif
 
+// TsanRead and TsanWrite: what the running one does in code that is not instrumented.
+//
 // What ThreadSanitizer takes for a thread. What one does is unordered with what
 // another does, unless it acquires an address that the other released; but a new
 // one is ordered after all that its creator did before.
@@ -57,6 +61,10 @@ inline void* CurrentTsanThread() { return __tsan_get_current_fiber(); }
 inline void SwitchTsanThread(void* thread) { __tsan_switch_to_fiber(thread, 1); }
 inline void TsanAcquire(void* address) { __tsan_acquire(address); }
 inline void TsanRelease(void* address) { __tsan_release(address); }
+inline void TsanRead(const void* address, size_t bytes) {
+  __tsan_read_range(const_cast<void*>(address), bytes);
+}
+inline void TsanWrite(void* address, size_t bytes) { __tsan_write_range(address, bytes); }
 #else
 inline constexpr bool kThreadSanitizer = false;
 inline void* CreateTsanThread() { return nullptr; }
@@ -64,6 +72,8 @@ inline void* CurrentTsanThread() { return nullptr; }
 inline void SwitchTsanThread(void* /*thread*/) {}
 inline void TsanAcquire(void* /*address*/) {}
 inline void TsanRelease(void* /*address*/) {}
+inline void TsanRead(const void* /*address*/, size_t /*bytes*/) {}
+inline void TsanWrite(void* /*address*/, size_t /*bytes*/) {}
 #endif
 
 }  // namespace tessera::cuda_on_cpu

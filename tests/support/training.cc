@@ -66,10 +66,15 @@ absl::Status ExpectEqual(absl::string_view what, int64_t run, int64_t planned) {
   return absl::InternalError(absl::StrCat(what, ": ", run, ", but planned ", planned));
 }
 
-// One arena, made before the first step, of the size that the plan says.
+// One arena per tier, made before the first step, of the size that the plan says.
 absl::Status CheckMemory(const CountingDevice& device, const Trainer& trainer) {
-  TESSERA_RETURN_IF_ERROR(ExpectEqual("allocations", device.allocations(), 1));
-  return ExpectEqual("bytes allocated", device.allocated_bytes(), trainer.plans().arena_bytes);
+  TESSERA_RETURN_IF_ERROR(ExpectEqual("allocations", device.allocations(), 2));
+  const TierBytes& planned = trainer.plans().arena_bytes;
+  TESSERA_RETURN_IF_ERROR(ExpectEqual("bytes allocated on the device",
+                                      device.allocated_bytes(MemoryKind::kDevice),
+                                      planned[Tier::kDevice]));
+  return ExpectEqual("bytes allocated on the host", device.allocated_bytes(MemoryKind::kHost),
+                     planned[Tier::kHost]);
 }
 
 }  // namespace
