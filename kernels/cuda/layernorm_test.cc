@@ -15,8 +15,8 @@ struct Case {
   int64_t rows, width;
 };
 // Every way to share a row: by a warp or a block, in vectors or not.
-constexpr Case kCases[] = {{1, 48}, {3, 1},    {3, 768},  {255, 48}, {5, 1600}, {65, 17},
-                           {3, 5},  {2, 8192}, {1, 2056}, {2, 2049}, {3, 512}};
+constexpr Case kCases[] = {{3, 1},   {3, 5},    {65, 17},  {255, 48}, {3, 512},
+                           {3, 768}, {5, 1600}, {1, 2049}, {1, 8192}};
 constexpr DType kDTypes[] = {DType::kFloat32, DType::kBFloat16};
 
 class CudaLayerNormTest : public CudaTest {};
@@ -83,7 +83,8 @@ Kernel Backward(bool residual) {
 
 TEST_F(CudaLayerNormTest, BackwardMatchesDoubles) {
   for (DType dtype : kDTypes) {
-    for (DType parameter_dtype : {dtype, DType::kFloat32}) {
+    for (DType parameter_dtype : kDTypes) {
+      if (dtype == DType::kFloat32 && parameter_dtype == DType::kBFloat16) continue;
       for (const Case& c : kCases) {
         SCOPED_TRACE(testing::Message() << c.rows << " rows of " << c.width);
         const Array x = RandomArray(dtype, {c.rows, c.width}, 1);
