@@ -54,9 +54,10 @@ TESSERA_HOST_DEVICE inline ExactSum::Terms ExactSum::TermsOf(double value) {
   const uint64_t low = (mantissa & 0xffffffffu) << shift;
   const uint64_t high = ((mantissa >> 32) << shift) + (low >> 32);
   const int64_t sign = negative ? -1 : 1;
-  return {position / 32,
-          {sign * static_cast<int64_t>(low & 0xffffffffu),
-           sign * static_cast<int64_t>(high & 0xffffffffu), sign * static_cast<int64_t>(high >> 32)}};
+  return {
+      position / 32,
+      {sign * static_cast<int64_t>(low & 0xffffffffu),
+       sign * static_cast<int64_t>(high & 0xffffffffu), sign * static_cast<int64_t>(high >> 32)}};
 }
 
 }  // namespace tessera

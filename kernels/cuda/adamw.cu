@@ -1,7 +1,6 @@
-#include "kernels/adamw.h"
-
 #include <algorithm>
 
+#include "kernels/adamw.h"
 #include "kernels/cuda/launch.h"
 #include "kernels/cuda/vector_access.h"
 #include "kernels/cuda/workspace.h"
@@ -17,8 +16,8 @@ constexpr int64_t kMaximumBlocks = 2048;
 template <typename Gradient, typename Parameter>
 __global__ void __launch_bounds__(kThreads)
     AdamWKernel(AdamWScalars scalars, int64_t elements, bool vector, const Gradient* gradient,
-                const double* clip_factor, float* master, float* first_moment,
-                float* second_moment, Parameter* parameter) {
+                const double* clip_factor, float* master, float* first_moment, float* second_moment,
+                Parameter* parameter) {
   TESSERA_SHARED(float, shared_factor, [1]);
   if (threadIdx.x == 0) {
     shared_factor[0] = clip_factor == nullptr ? 1.0f : static_cast<float>(*clip_factor);

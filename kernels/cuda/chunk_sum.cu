@@ -1,6 +1,5 @@
-#include "kernels/cuda/chunk_sum.h"
-
 #include "kernels/cuda/block_reduce.h"
+#include "kernels/cuda/chunk_sum.h"
 #include "kernels/cuda/launch.h"
 #include "kernels/cuda/vector_access.h"
 #include "kernels/cuda/workspace.h"
@@ -41,8 +40,8 @@ absl::Status SumChunks(Lane& lane, const float* partial, int64_t chunks, int64_t
   const int64_t width = out.elements();
   return WithFloatType(out.dtype, [&](auto type) {
     using T = decltype(type);
-    return TESSERA_LAUNCH(lane, (SumChunksKernel<T>), CeilDivide(width, kColumns),
-                          kColumns * kRuns, 0, partial, chunks, stride, width, Elements<T>(out));
+    return TESSERA_LAUNCH(lane, (SumChunksKernel<T>), CeilDivide(width, kColumns), kColumns * kRuns,
+                          0, partial, chunks, stride, width, Elements<T>(out));
   });
 }
 

@@ -13,9 +13,8 @@ namespace tessera::kernels::cuda {
 // Fills memory of the device with zeros.
 inline absl::Status Clear(Lane& lane, void* data, int64_t bytes) {
   if (bytes == 0) return absl::OkStatus();
-  return CudaStatus(
-      cudaMemsetAsync(data, 0, static_cast<size_t>(bytes), CudaLaneOf(lane).stream()),
-      "cudaMemsetAsync");
+  return CudaStatus(cudaMemsetAsync(data, 0, static_cast<size_t>(bytes), CudaLaneOf(lane).stream()),
+                    "cudaMemsetAsync");
 }
 
 }  // namespace tessera::kernels::cuda

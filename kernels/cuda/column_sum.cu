@@ -1,5 +1,4 @@
 #include "kernels/column_sum.h"
-
 #include "kernels/cuda/block_reduce.h"
 #include "kernels/cuda/chunk_sum.h"
 #include "kernels/cuda/launch.h"
@@ -58,8 +57,8 @@ absl::Status ColumnSum(Lane& lane, const Tensor& x, const Tensor& out, std::byte
         width,
         [&](auto slots) {
           const dim3 grid(CeilDivide(slots.count(), kWarp), chunks);
-          return TESSERA_LAUNCH(lane, (ColumnSumKernel<decltype(slots), T>), grid, kWarps * kWarp, 0,
-                                Elements<T>(x), rows, slots, partial);
+          return TESSERA_LAUNCH(lane, (ColumnSumKernel<decltype(slots), T>), grid, kWarps * kWarp,
+                                0, Elements<T>(x), rows, slots, partial);
         },
         x.data);
   }));

@@ -17,14 +17,15 @@ TEST_F(CudaColumnSumTest, MatchesDoubles) {
         for (int64_t columns : {0, 1, 48, 513, 768}) {
           const Array x = RandomArray(dtype, {rows, columns}, 1);
           const Array out(out_dtype, {columns});
-          const Array workspace(DType::kFloat32, {ColumnSumWorkspace(rows, columns) / 4});
           const std::vector<double> values = x.values();
           std::vector<double> expected(columns);
           for (size_t i = 0; i < values.size(); ++i) expected[i % columns] += values[i];
-          const std::vector<Array> results =
-              Run(lane(), {&x, &out, &workspace}, [](Lane& lane, const auto& t) {
-                return ColumnSum(lane, t[0], t[1], static_cast<std::byte*>(t[2].data));
-              });
+          const std::vector<Array> results = RunKernel(
+              lane(), {&x, &out},
+              [](Lane& lane, const auto& t) {
+                return ColumnSum(lane, t[0], t[1], static_cast<std::byte*>(t.back().data));
+              },
+              ColumnSumWorkspace(rows, columns));
           ExpectClose(results[1], expected, out_dtype == DType::kFloat32 ? 1e-6 : 0x1.04p-8,
                       out_dtype == DType::kFloat32 ? 30 : 1);
         }

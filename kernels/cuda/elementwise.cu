@@ -1,5 +1,3 @@
-#include "kernels/elementwise.h"
-
 #include <algorithm>
 #include <array>
 
@@ -7,6 +5,7 @@
 #include "kernels/cuda/launch.h"
 #include "kernels/cuda/map.h"
 #include "kernels/cuda/vector_access.h"
+#include "kernels/elementwise.h"
 
 namespace tessera::kernels::cuda {
 namespace {
@@ -55,8 +54,8 @@ struct Contributions {
 template <typename Out>
 __global__ void __launch_bounds__(kMapThreads)
     SumContributionsKernel(int64_t elements, bool vector, Contributions contributions, Out* out) {
-  const int64_t first = (static_cast<int64_t>(blockIdx.x) * kMapThreads + threadIdx.x) *
-                        kMapElements;
+  const int64_t first =
+      (static_cast<int64_t>(blockIdx.x) * kMapThreads + threadIdx.x) * kMapElements;
   if (first >= elements) return;
   float sum[kMapElements];
   LoadFloats(contributions.data[0], first, elements, vector, sum);

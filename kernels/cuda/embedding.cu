@@ -1,5 +1,3 @@
-#include "kernels/embedding.h"
-
 #include <algorithm>
 
 #include "core/cuda_lane.h"
@@ -9,6 +7,7 @@
 #include "kernels/cuda/token_lists.h"
 #include "kernels/cuda/vector_access.h"
 #include "kernels/cuda/workspace.h"
+#include "kernels/embedding.h"
 
 namespace tessera::kernels::cuda {
 namespace {
@@ -121,11 +120,10 @@ absl::Status EmbeddingForward(Lane& lane, const Tensor& tokens, const Tensor& to
     return WithRowSlots(
         width,
         [&](auto slots) {
-          return TESSERA_LAUNCH(lane, (ForwardKernel<decltype(slots), T>), tokens.elements(),
-                                ThreadsOf(slots), 0, tokens.as<int32_t>(), length,
-                                token_table.shape[0], Elements<T>(token_table),
-                                Elements<T>(position_table), slots, Elements<T>(out),
-                                CudaLaneOf(lane).fault());
+          return TESSERA_LAUNCH(
+              lane, (ForwardKernel<decltype(slots), T>), tokens.elements(), ThreadsOf(slots), 0,
+              tokens.as<int32_t>(), length, token_table.shape[0], Elements<T>(token_table),
+              Elements<T>(position_table), slots, Elements<T>(out), CudaLaneOf(lane).fault());
         },
         token_table.data, position_table.data, out.data);
   });

@@ -23,11 +23,6 @@ Array Tokens(const Case& c) {
   return Array(DType::kInt32, {c.sequences, c.length}, values);
 }
 
-Array WorkspaceOf(const Case& c) {
-  return Array(DType::kInt32,
-               {EmbeddingBackwardWorkspace(c.vocabulary, c.sequences * c.length) / 4});
-}
-
 absl::Status Backward(Lane& lane, const std::vector<Tensor>& t) {
   return EmbeddingBackward(lane, t[0], t[1], t[2], t[3], static_cast<std::byte*>(t[4].data));
 }
@@ -59,7 +54,6 @@ TEST_F(CudaEmbeddingTest, ForwardHasTheSameBitsAsTheCpu) {
 
 // Contributions are added in the order of the tokens on both.
 TEST_F(CudaEmbeddingTest, BackwardHasTheSameBitsAsTheCpu) {
-  InlineLane cpu(1);
   for (DType dtype : kDTypes) {
     for (DType table_dtype : kDTypes) {
       for (const Case& c : kCases) {
@@ -67,13 +61,8 @@ TEST_F(CudaEmbeddingTest, BackwardHasTheSameBitsAsTheCpu) {
         const Array d_out = RandomArray(dtype, {c.sequences, c.length, c.width}, 3);
         const Array table(table_dtype, {c.vocabulary, c.width});
         const Array positions(table_dtype, {c.context, c.width});
-        const Array workspace = WorkspaceOf(c);
-        const std::vector<const Array*> operands = {&tokens, &d_out, &table, &positions,
-                                                    &workspace};
-        const std::vector<Array> expected = Run(cpu, operands, Backward);
-        const std::vector<Array> actual = Run(lane(), operands, Backward);
-        EXPECT_TRUE(actual[2].SameBits(expected[2])) << c.vocabulary << " tokens";
-        EXPECT_TRUE(actual[3].SameBits(expected[3])) << c.context << " positions";
+        ExpectSameBitsAsCpu({&tokens, &d_out, &table, &positions}, Backward,
+                            EmbeddingBackwardWorkspace(c.vocabulary, c.sequences * c.length));
       }
     }
   }
@@ -84,21 +73,21 @@ TEST_F(CudaEmbeddingTest, ForeignTokensAreFaultsAndCountAsTheFirst) {
   const Array out(DType::kFloat32, {1, 3, 4});
   const Array d_out = RandomArray(DType::kFloat32, {1, 3, 4}, 1);
   const Array d_table(DType::kFloat32, {5, 4});
-  const Array workspace(DType::kInt32, {EmbeddingBackwardWorkspace(5, 3) / 4});
+  const int64_t bytes = EmbeddingBackwardWorkspace(5, 3);
   const auto forward = [](Lane& lane, const auto& t) {
     return EmbeddingForward(lane, t[0], t[1], t[1], t[2]);
   };
   const Array valid(DType::kInt32, {1, 3}, {4, 2, 0});
   for (const int token : {-1, 5}) {
     const Array tokens(DType::kInt32, {1, 3}, {4, 2, static_cast<double>(token)});
-    const std::vector<Array> results = Run(lane(), {&tokens, &table, &out}, forward);
+    const std::vector<Array> results = RunKernel(lane(), {&tokens, &table, &out}, forward);
     ExpectFault(token, 2, 5);
-    EXPECT_TRUE(results[2].SameBits(Run(lane(), {&valid, &table, &out}, forward)[2]));
+    EXPECT_TRUE(results[2].SameBits(RunKernel(lane(), {&valid, &table, &out}, forward)[2]));
     const std::vector<Array> gradients =
-        Run(lane(), {&tokens, &d_out, &d_table, &d_table, &workspace}, Backward);
+        RunKernel(lane(), {&tokens, &d_out, &d_table, &d_table}, Backward, bytes);
     ExpectFault(token, 2, 5);
     const std::vector<Array> expected =
-        Run(lane(), {&valid, &d_out, &d_table, &d_table, &workspace}, Backward);
+        RunKernel(lane(), {&valid, &d_out, &d_table, &d_table}, Backward, bytes);
     EXPECT_TRUE(gradients[2].SameBits(expected[2]));
   }
 }
@@ -108,8 +97,9 @@ TEST_F(CudaEmbeddingTest, TheFirstFaultStays) {
   const Array out(DType::kFloat32, {1, 1, 4});
   for (const int token : {7, 8}) {
     const Array tokens(DType::kInt32, {1, 1}, {static_cast<double>(token)});
-    Run(lane(), {&tokens, &table, &out},
-        [](Lane& lane, const auto& t) { return EmbeddingForward(lane, t[0], t[1], t[1], t[2]); });
+    RunKernel(lane(), {&tokens, &table, &out}, [](Lane& lane, const auto& t) {
+      return EmbeddingForward(lane, t[0], t[1], t[1], t[2]);
+    });
   }
   ExpectFault(7, 0, 5);
 }

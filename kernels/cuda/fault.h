@@ -14,9 +14,8 @@ namespace tessera::kernels::cuda {
 __device__ inline int32_t CheckedIndex(CudaFault* fault, CudaFault::Kind kind, int32_t index,
                                        int64_t position, int64_t limit) {
   if (index >= 0 && index < limit) return index;
-  if (fault != nullptr &&
-      atomicCAS(&fault->kind, static_cast<int32_t>(CudaFault::kNone),
-                static_cast<int32_t>(kind)) == CudaFault::kNone) {
+  if (fault != nullptr && atomicCAS(&fault->kind, static_cast<int32_t>(CudaFault::kNone),
+                                    static_cast<int32_t>(kind)) == CudaFault::kNone) {
     fault->value = index;
     fault->position = position;
     fault->limit = limit;

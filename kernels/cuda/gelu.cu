@@ -1,8 +1,7 @@
-#include "kernels/gelu.h"
-
 #include "kernels/cuda/launch.h"
 #include "kernels/cuda/map.h"
 #include "kernels/cuda/vector_access.h"
+#include "kernels/gelu.h"
 
 namespace tessera::kernels::cuda {
 namespace {
@@ -30,8 +29,8 @@ struct Forward {
 template <typename T>
 __global__ void __launch_bounds__(kMapThreads)
     BackwardKernel(int64_t elements, bool vector, const T* x, const T* dy, T* y, T* dx) {
-  const int64_t first = (static_cast<int64_t>(blockIdx.x) * kMapThreads + threadIdx.x) *
-                        kMapElements;
+  const int64_t first =
+      (static_cast<int64_t>(blockIdx.x) * kMapThreads + threadIdx.x) * kMapElements;
   if (first >= elements) return;
   float value[kMapElements];
   float gradient[kMapElements];
@@ -64,17 +63,15 @@ absl::Status GeluForward(Lane& lane, const Tensor& x, const Tensor& y) {
 absl::Status GeluBackward(Lane& lane, const Tensor& x, const Tensor& dy, const Tensor& y,
                           const Tensor& dx) {
   const int64_t elements = x.elements();
-  TESSERA_CHECK(elements == dy.elements() && elements == y.elements() &&
-                    elements == dx.elements(),
+  TESSERA_CHECK(elements == dy.elements() && elements == y.elements() && elements == dx.elements(),
                 "shapes differ");
   const bool vector =
       IsAligned(x.data) && IsAligned(dy.data) && IsAligned(y.data) && IsAligned(dx.data);
   return WithFloatType(x.dtype, [&](auto type) {
     using T = decltype(type);
-    return TESSERA_LAUNCH(lane, (BackwardKernel<T>),
-                          CeilDivide(elements, kMapThreads * kMapElements), kMapThreads, 0,
-                          elements, vector, Elements<T>(x), Elements<T>(dy), Elements<T>(y),
-                          Elements<T>(dx));
+    return TESSERA_LAUNCH(
+        lane, (BackwardKernel<T>), CeilDivide(elements, kMapThreads * kMapElements), kMapThreads, 0,
+        elements, vector, Elements<T>(x), Elements<T>(dy), Elements<T>(y), Elements<T>(dx));
   });
 }
 

@@ -1,6 +1,5 @@
-#include "kernels/layernorm.h"
-
 #include "kernels/cuda/normalization.h"
+#include "kernels/layernorm.h"
 
 namespace tessera::kernels::cuda {
 
@@ -14,8 +13,7 @@ absl::Status LayerNormForward(Lane& lane, const Tensor& x, const Tensor* residua
 absl::Status LayerNormBackward(Lane& lane, const Tensor& d_out, const Tensor& x,
                                const Tensor& weight, const Tensor& mean, const Tensor& rstd,
                                const Tensor* residual_gradient, const Tensor& d_x,
-                               const Tensor& d_weight, const Tensor& d_bias,
-                               std::byte* workspace) {
+                               const Tensor& d_weight, const Tensor& d_bias, std::byte* workspace) {
   return NormalizationBackward(lane, d_out, x, weight, &mean, rstd, residual_gradient, d_x,
                                d_weight, &d_bias, workspace);
 }

@@ -4,9 +4,14 @@
 
 #include "core/status.h"
 #include "kernels/cuda/softmax_cross_entropy.h"
+#include "kernels/dispatch.h"
 #include "kernels/matmul.h"
 
-namespace tessera::kernels::cuda {
+namespace tessera::kernels {
+
+TESSERA_DECLARE_BACKENDS(MatMul);
+
+namespace cuda {
 namespace {
 
 // Elements of a tensor's rows [first, first + count), each `width` wide.
@@ -32,8 +37,8 @@ absl::Status LinearCrossEntropy(Lane& lane, const Tensor& x, const Tensor& weigh
   for (int64_t first = 0; first < rows; first += kLinearCrossEntropyRows) {
     const int64_t count = std::min(kLinearCrossEntropyRows, rows - first);
     const Tensor logits = {logits_data, DType::kFloat32, {count, vocabulary}};
-    TESSERA_RETURN_IF_ERROR(MatMul(lane, Rows(x, first, count, width), Transpose::kNo, weight,
-                                   Transpose::kYes, nullptr, logits));
+    TESSERA_RETURN_IF_ERROR(cuda::MatMul(lane, Rows(x, first, count, width), Transpose::kNo, weight,
+                                         Transpose::kYes, nullptr, logits));
     Tensor gradient;
     if (d_logits != nullptr) gradient = Rows(*d_logits, first, count, vocabulary);
     TESSERA_RETURN_IF_ERROR(SoftmaxCrossEntropy(
@@ -43,4 +48,5 @@ absl::Status LinearCrossEntropy(Lane& lane, const Tensor& x, const Tensor& weigh
   return SumLosses(lane, losses, rows, loss);
 }
 
-}  // namespace tessera::kernels::cuda
+}  // namespace cuda
+}  // namespace tessera::kernels

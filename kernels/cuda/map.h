@@ -19,8 +19,8 @@ inline constexpr int kMapElements = 8;  // of a thread
 template <typename Function, typename Out, typename... In>
 __global__ void __launch_bounds__(kMapThreads)
     MapKernel(int64_t elements, bool vector, Function function, Out* out, const In*... in) {
-  const int64_t first = (static_cast<int64_t>(blockIdx.x) * kMapThreads + threadIdx.x) *
-                        kMapElements;
+  const int64_t first =
+      (static_cast<int64_t>(blockIdx.x) * kMapThreads + threadIdx.x) * kMapElements;
   if (first >= elements) return;
   float inputs[sizeof...(In)][kMapElements];
   int input = 0;

@@ -1,5 +1,3 @@
-#include "kernels/cuda/normalization.h"
-
 #include <algorithm>
 #include <type_traits>
 
@@ -7,6 +5,7 @@
 #include "kernels/cuda/block_reduce.h"
 #include "kernels/cuda/chunk_sum.h"
 #include "kernels/cuda/launch.h"
+#include "kernels/cuda/normalization.h"
 #include "kernels/cuda/vector_access.h"
 #include "kernels/cuda/workspace.h"
 
@@ -286,9 +285,16 @@ absl::Status NormalizationBackward(Lane& lane, const Tensor& d_out, const Tensor
           const int64_t shared_bytes =
               parameters * kElements * slots.count() * SizeOf(DType::kFloat32);
           const BackwardArguments<decltype(slots), T> arguments = {
-              Elements<T>(d_out), Elements<T>(x), Elements<T>(weight), ElementsOrNull<float>(mean),
-              Elements<float>(rstd), ElementsOrNull<T>(residual_gradient), Elements<T>(d_x),
-              partial, slots, rows};
+              Elements<T>(d_out),
+              Elements<T>(x),
+              Elements<T>(weight),
+              ElementsOrNull<float>(mean),
+              Elements<float>(rstd),
+              ElementsOrNull<T>(residual_gradient),
+              Elements<T>(d_x),
+              partial,
+              slots,
+              rows};
           return TESSERA_LAUNCH(lane, (BackwardKernel<decltype(slots), T>), chunks, threads,
                                 shared_bytes, arguments);
         },

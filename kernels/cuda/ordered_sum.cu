@@ -1,5 +1,3 @@
-#include "kernels/ordered_sum.h"
-
 #include <algorithm>
 #include <bit>
 
@@ -7,6 +5,7 @@
 #include "kernels/cuda/launch.h"
 #include "kernels/cuda/vector_access.h"
 #include "kernels/cuda/workspace.h"
+#include "kernels/ordered_sum.h"
 
 namespace tessera::kernels::cuda {
 namespace {
@@ -52,8 +51,7 @@ __device__ void AddTo(Values& sum, const Values& value) {
 template <int kLevels, int kPieces, typename Piece>
 __global__ void __launch_bounds__(kThreads)
     AccumulateKernel(Counter<kLevels> counter, Pieces<kPieces> pieces) {
-  const int64_t first =
-      (static_cast<int64_t>(blockIdx.x) * kThreads + threadIdx.x) * kElements;
+  const int64_t first = (static_cast<int64_t>(blockIdx.x) * kThreads + threadIdx.x) * kElements;
   if (first >= counter.elements) return;
   const auto load_piece = [&](int piece, Values& values) {
     LoadFloats(static_cast<const Piece*>(pieces.data[piece]), first, counter.elements,
@@ -124,8 +122,7 @@ __global__ void __launch_bounds__(kThreads)
       StoreFloats(sum, first, counter.elements, counter.vector,
                   static_cast<bfloat16*>(counter.total));
     } else {
-      StoreFloats(sum, first, counter.elements, counter.vector,
-                  static_cast<float*>(counter.total));
+      StoreFloats(sum, first, counter.elements, counter.vector, static_cast<float*>(counter.total));
     }
     return;
   }
@@ -188,9 +185,9 @@ absl::Status AccumulateOrdered(Lane& lane, const AccumulateArguments& arguments)
   if (levels <= kManyLevels && pieces <= kManyPieces) {
     return Accumulate<kManyLevels, kManyPieces>(lane, arguments, elements);
   }
-  return absl::UnimplementedError(
-      absl::StrCat("a sum of ", pieces, " pieces at once, of ", groups,
-                   " groups: on a GPU at most ", kManyPieces, " and 2^", kManyLevels));
+  return absl::UnimplementedError(absl::StrCat("a sum of ", pieces, " pieces at once, of ", groups,
+                                               " groups: on a GPU at most ", kManyPieces, " and 2^",
+                                               kManyLevels));
 }
 
 }  // namespace tessera::kernels::cuda

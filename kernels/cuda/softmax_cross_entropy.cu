@@ -1,11 +1,10 @@
-#include "kernels/cuda/softmax_cross_entropy.h"
-
 #include <cmath>
 
 #include "core/cuda_lane.h"
 #include "kernels/cuda/block_reduce.h"
 #include "kernels/cuda/fault.h"
 #include "kernels/cuda/launch.h"
+#include "kernels/cuda/softmax_cross_entropy.h"
 #include "kernels/cuda/vector_access.h"
 
 namespace tessera::kernels::cuda {
@@ -76,9 +75,9 @@ __global__ void __launch_bounds__(kThreads)
   if (LaneOfThread() < kThreads / kWarp) total = {largests[LaneOfThread()], sums[LaneOfThread()]};
   total = WarpMerge(total);
 
-  const int32_t target = CheckedIndex(threadIdx.x == 0 ? fault : nullptr,
-                                      CudaFault::kTargetOutOfRange, targets[row], first_row + row,
-                                      slots.width);
+  const int32_t target =
+      CheckedIndex(threadIdx.x == 0 ? fault : nullptr, CudaFault::kTargetOutOfRange, targets[row],
+                   first_row + row, slots.width);
   if (threadIdx.x == 0) {
     row_losses[row] = log(static_cast<double>(total.sum)) + static_cast<double>(total.largest) -
                       static_cast<double>(own[target]);
@@ -132,9 +131,9 @@ absl::Status SoftmaxCrossEntropy(Lane& lane, const Tensor& logits, const Tensor&
     return WithRowSlots(
         vocabulary,
         [&](auto slots) {
-          return TESSERA_LAUNCH(lane, (SoftmaxKernel<decltype(slots), Gradient>), rows, kThreads,
-                                0, Elements<float>(logits), targets.as<int32_t>(), first_row,
-                                slots, gradient_scale, row_losses, Elements<Gradient>(gradient),
+          return TESSERA_LAUNCH(lane, (SoftmaxKernel<decltype(slots), Gradient>), rows, kThreads, 0,
+                                Elements<float>(logits), targets.as<int32_t>(), first_row, slots,
+                                gradient_scale, row_losses, Elements<Gradient>(gradient),
                                 CudaLaneOf(lane).fault());
         },
         logits.data, gradient.data);

@@ -1,5 +1,3 @@
-#include "kernels/square_norm.h"
-
 #include <algorithm>
 
 #include "core/exact_sum.h"
@@ -8,6 +6,7 @@
 #include "kernels/cuda/launch.h"
 #include "kernels/cuda/vector_access.h"
 #include "kernels/cuda/workspace.h"
+#include "kernels/square_norm.h"
 
 namespace tessera::kernels::cuda {
 namespace {
@@ -86,8 +85,8 @@ absl::Status SquareNorm(Lane& lane, const Tensor& x, const Tensor& accumulator, 
   TESSERA_CHECK(accumulator.elements() == ExactSum::kWords, "wrong size of an ExactSum");
   if (!add) TESSERA_RETURN_IF_ERROR(Clear(lane, accumulator.data, accumulator.bytes()));
   const int64_t elements = x.elements();
-  const int64_t blocks = std::min(
-      kMaximumBlocks, CeilDivide(elements, kSquareNormChunk * (kThreads / kChunkThreads)));
+  const int64_t blocks =
+      std::min(kMaximumBlocks, CeilDivide(elements, kSquareNormChunk * (kThreads / kChunkThreads)));
   return WithFloatType(x.dtype, [&](auto type) {
     using T = decltype(type);
     return TESSERA_LAUNCH(lane, (SquareNormKernel<T>), blocks, kThreads, 0, Elements<T>(x),

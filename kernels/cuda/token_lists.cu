@@ -1,10 +1,9 @@
-#include "kernels/cuda/token_lists.h"
-
 #include "core/cuda_lane.h"
 #include "kernels/cuda/block_reduce.h"
 #include "kernels/cuda/clear.h"
 #include "kernels/cuda/fault.h"
 #include "kernels/cuda/launch.h"
+#include "kernels/cuda/token_lists.h"
 #include "kernels/cuda/workspace.h"
 
 // A counting sort. Counts and places come from atomics on integers: places inside a
@@ -32,8 +31,8 @@ __global__ void __launch_bounds__(kThreads)
                 CudaFault* fault) {
   const int64_t i = GlobalThread();
   if (i >= count) return;
-  atomicAdd(
-      &starts[CheckedIndex(fault, CudaFault::kTokenOutOfRange, tokens[i], i, vocabulary) + 1], 1);
+  atomicAdd(&starts[CheckedIndex(fault, CudaFault::kTokenOutOfRange, tokens[i], i, vocabulary) + 1],
+            1);
 }
 
 __device__ int32_t InclusiveWarpScan(int32_t value) {
@@ -97,8 +96,7 @@ absl::Status ListTokens(Lane& lane, const Tensor& tokens, int64_t vocabulary, in
   TESSERA_RETURN_IF_ERROR(Clear(lane, starts, (vocabulary + 1) * SizeOf(DType::kInt32)));
   TESSERA_RETURN_IF_ERROR(TESSERA_LAUNCH(lane, CountKernel, blocks, kThreads, 0, values, count,
                                          vocabulary, starts, CudaLaneOf(lane).fault()));
-  TESSERA_RETURN_IF_ERROR(
-      TESSERA_LAUNCH(lane, ScanKernel, 1, kScanThreads, 0, vocabulary, starts));
+  TESSERA_RETURN_IF_ERROR(TESSERA_LAUNCH(lane, ScanKernel, 1, kScanThreads, 0, vocabulary, starts));
   TESSERA_RETURN_IF_ERROR(TESSERA_LAUNCH(lane, PlaceKernel, blocks, kThreads, 0, values, count,
                                          vocabulary, starts, scratch));
   return TESSERA_LAUNCH(lane, OrderKernel, blocks, kThreads, 0, values, count, vocabulary, starts,

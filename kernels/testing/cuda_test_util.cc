@@ -5,6 +5,9 @@
 #include <vector>
 
 #include "core/sanitizers.h"
+#ifdef TESSERA_CUDA_ON_CPU
+#include "tests/cuda_on_cpu/random.h"
+#endif
 
 namespace tessera::kernels {
 namespace {
@@ -12,11 +15,39 @@ namespace {
 constexpr size_t kGuard = kSanitized ? 0 : 256;  // bytes on either side, a multiple of 256
 constexpr int kGuardByte = 0xa5;
 constexpr int kPoison = 0xff;
+constexpr int kSchedules = 2;  // of every kernel: its bits must not depend on them
 constexpr size_t kLibraryWorkspace = size_t{32} << 20;
 
 void Check(cudaError_t error, const char* call) {
   const absl::Status status = CudaStatus(error, call);
   TESSERA_CHECK(status.ok(), status.ToString());
+}
+
+// What a lane of the CPU sees in place of a DeviceArray.
+class HostCopy {
+ public:
+  explicit HostCopy(const Array& array) : copy_(array.Copy()) {}
+  const Tensor& tensor() const { return copy_.tensor(); }
+  Array Download() const { return copy_.Copy(); }
+
+ private:
+  Array copy_;
+};
+
+template <typename Memory>
+std::vector<Array> RunOnce(Lane& lane, const std::vector<const Array*>& operands,
+                           const Kernel& kernel, int64_t workspace_bytes) {
+  const Array workspace(DType::kInt32, {(workspace_bytes + 3) / 4});
+  std::vector<std::unique_ptr<Memory>> memory;
+  std::vector<Tensor> tensors;
+  for (const Array* operand : operands) memory.push_back(std::make_unique<Memory>(*operand));
+  if (workspace_bytes > 0) memory.push_back(std::make_unique<Memory>(workspace));
+  for (const auto& own : memory) tensors.push_back(own->tensor());
+  const absl::Status status = kernel(lane, tensors);
+  EXPECT_TRUE(status.ok()) << status;
+  std::vector<Array> results;
+  for (size_t i = 0; i < operands.size(); ++i) results.push_back(memory[i]->Download());
+  return results;
 }
 
 }  // namespace
@@ -91,24 +122,22 @@ Array DeviceArray::Download() const {
   return array;
 }
 
-std::vector<Array> Run(Lane& lane, const std::vector<const Array*>& operands,
-                       const Kernel& kernel) {
-  std::vector<Array> results;
-  std::vector<std::unique_ptr<DeviceArray>> arrays;
-  std::vector<Tensor> tensors;
-  results.reserve(operands.size());
-  for (const Array* operand : operands) {
-    if (lane.backend() == Backend::kCuda) {
-      arrays.push_back(std::make_unique<DeviceArray>(*operand));
-      tensors.push_back(arrays.back()->tensor());
-    } else {
-      results.push_back(operand->Copy());
-      tensors.push_back(results.back().tensor());
-    }
+std::vector<Array> RunKernel(Lane& lane, const std::vector<const Array*>& operands,
+                             const Kernel& kernel, int64_t workspace_bytes) {
+  if (lane.backend() == Backend::kCpu) {
+    return RunOnce<HostCopy>(lane, operands, kernel, workspace_bytes);
   }
-  const absl::Status status = kernel(lane, tensors);
-  EXPECT_TRUE(status.ok()) << status;
-  for (const auto& array : arrays) results.push_back(array->Download());
+  std::vector<Array> results;
+  for (int schedule = 0; schedule < kSchedules; ++schedule) {
+#ifdef TESSERA_CUDA_ON_CPU
+    cuda_on_cpu::SetSeed(cuda_on_cpu::Seed() + 1);
+#endif
+    std::vector<Array> again = RunOnce<DeviceArray>(lane, operands, kernel, workspace_bytes);
+    for (size_t i = 0; i < results.size(); ++i) {
+      EXPECT_TRUE(again[i].SameBits(results[i])) << "operand " << i << " differs between runs";
+    }
+    results = std::move(again);
+  }
   return results;
 }
 
@@ -128,11 +157,11 @@ void CudaTest::TearDown() {
   EXPECT_EQ(cudaGetLastError(), cudaSuccess);
 }
 
-void CudaTest::ExpectSameBitsAsCpu(const std::vector<const Array*>& operands,
-                                   const Kernel& kernel) {
+void CudaTest::ExpectSameBitsAsCpu(const std::vector<const Array*>& operands, const Kernel& kernel,
+                                   int64_t workspace_bytes) {
   InlineLane cpu(1);
-  const std::vector<Array> expected = Run(cpu, operands, kernel);
-  const std::vector<Array> actual = Run(lane(), operands, kernel);
+  const std::vector<Array> expected = RunKernel(cpu, operands, kernel, workspace_bytes);
+  const std::vector<Array> actual = RunKernel(lane(), operands, kernel, workspace_bytes);
   for (size_t i = 0; i < operands.size(); ++i) {
     EXPECT_TRUE(actual[i].SameBits(expected[i]))
         << "operand " << i << " of " << actual[i].tensor().elements();
@@ -143,7 +172,5 @@ CudaFault CudaTest::TakeFault() {
   EXPECT_EQ(cudaStreamSynchronize(lane_->stream()), cudaSuccess);
   return std::exchange(*lane_->fault(), CudaFault{});
 }
-
-void ForSchedules(const std::function<void()>& test) { test(); }
 
 }  // namespace tessera::kernels

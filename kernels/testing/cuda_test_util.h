@@ -63,15 +63,15 @@ class DeviceArray {
   Tensor tensor_;
 };
 
-// `bytes` of workspace, poisoned.
-inline DeviceArray DeviceWorkspace(int64_t bytes) { return {DType::kInt32, {(bytes + 3) / 4}}; }
-
-using Kernel = std::function<absl::Status(Lane&, const std::vector<Tensor>&)>;
+// Kernels that work on `tensors`, the last of which is the workspace if one is asked for.
+using Kernel = std::function<absl::Status(Lane& lane, const std::vector<Tensor>& tensors)>;
 
 // Copies of `operands` as kernel(lane, their tensors) leaves them, in memory of the
-// device or, for a lane of the CPU, of the host.
-std::vector<Array> Run(Lane& lane, const std::vector<const Array*>& operands,
-                       const Kernel& kernel);
+// device or, for a lane of the CPU, of the host. `workspace_bytes` of poisoned workspace
+// are one tensor more. On a device the kernel runs several times, with other orders of
+// threads and streams where the device is simulated, and must leave the same bits.
+std::vector<Array> RunKernel(Lane& lane, const std::vector<const Array*>& operands,
+                             const Kernel& kernel, int64_t workspace_bytes = 0);
 
 // Elements [first, first + count) of a tensor.
 Tensor Part(const Tensor& whole, int64_t first, int64_t count);
@@ -84,19 +84,15 @@ class CudaTest : public testing::Test {
   void TearDown() override;
 
   Lane& lane() { return *lane_; }
-  // Expects that `kernel` leaves the same bits in the operands on the device as on the
-  // CPU.
-  void ExpectSameBitsAsCpu(const std::vector<const Array*>& operands, const Kernel& kernel);
+  // Expects that RunKernel gives the same bits on the device as on the CPU.
+  void ExpectSameBitsAsCpu(const std::vector<const Array*>& operands, const Kernel& kernel,
+                           int64_t workspace_bytes = 0);
   // Waits for the stream; what the kernels found wrong since the last call.
   CudaFault TakeFault();
 
  private:
   std::unique_ptr<StreamLane> lane_;
 };
-
-// Calls test() a few times, each with another order of threads and streams where
-// the device is simulated; once on a device.
-void ForSchedules(const std::function<void()>& test);
 
 }  // namespace tessera::kernels
 
