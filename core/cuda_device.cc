@@ -323,7 +323,7 @@ absl::Status CudaDevice::WaitForStreams() {
 }
 
 absl::Status CudaDevice::CheckFault() {
-  if (fault_->kind == CudaFault::kNone) return absl::OkStatus();
+  if (fault_ == nullptr || fault_->kind == CudaFault::kNone) return absl::OkStatus();
   const CudaFault fault = std::exchange(*fault_, CudaFault());
   return absl::OutOfRangeError(
       absl::StrCat(fault.kind == CudaFault::kTokenOutOfRange ? "token " : "target ", fault.value,
