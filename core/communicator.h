@@ -49,6 +49,10 @@ class Communicator {
   // time; the first call wins.
   virtual void Abort(const absl::Status& status) = 0;
 
+  // OK as long as no rank is known to have called Abort; then what calls return.
+  // Callable from any thread, at any time.
+  virtual absl::Status Check() = 0;
+
   // Bytes that this rank has handed over to other ranks so far.
   virtual int64_t bytes_sent() const = 0;
 };

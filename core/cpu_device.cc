@@ -38,9 +38,13 @@ class CpuDevice::CpuLane final : public Lane {
     thread_.join();
   }
 
+  Backend backend() const override { return Backend::kCpu; }
+
   void Enqueue(std::function<absl::Status()> work) override {
     Push({.work = std::move(work), .awaited = nullptr, .position = 0});
   }
+
+  void EnqueueHost(std::function<absl::Status()> work) override { Enqueue(std::move(work)); }
 
   void Record(Event& event) override {
     auto& own = static_cast<CpuEvent&>(event);
@@ -55,6 +59,10 @@ class CpuDevice::CpuLane final : public Lane {
     Push({.work = {}, .awaited = other.lane, .position = other.position});
   }
 
+  void Stamp(double* seconds) override {
+    Push({.work = {}, .awaited = nullptr, .position = 0, .stamp = seconds});
+  }
+
   ThreadPool& pool() override { return index_ == 0 ? device_.pool_ : device_.own_thread_; }
 
   void WaitUntilEmpty() {
@@ -64,9 +72,10 @@ class CpuDevice::CpuLane final : public Lane {
 
  private:
   struct Item {
-    std::function<absl::Status()> work;  // empty for a wait
+    std::function<absl::Status()> work;  // empty for a wait or a stamp
     CpuLane* awaited;
     int64_t position;
+    double* stamp = nullptr;
   };
 
   void Push(Item item) {
@@ -107,6 +116,9 @@ class CpuDevice::CpuLane final : public Lane {
   void Perform(const Item& item) {
     if (item.awaited != nullptr) {
       item.awaited->WaitUntilDone(item.position);
+    } else if (item.stamp != nullptr) {
+      const auto now = std::chrono::steady_clock::now().time_since_epoch();
+      *item.stamp = std::chrono::duration<double>(now).count();
     } else if (!device_.failed_) {
       if (const absl::Status status = item.work(); !status.ok()) device_.Fail(status);
     }
@@ -149,7 +161,7 @@ absl::Status OutOfMemory(int64_t bytes) {
 
 }  // namespace
 
-absl::StatusOr<std::byte*> CpuDevice::Allocate(int64_t bytes) {
+absl::StatusOr<std::byte*> CpuDevice::Allocate(MemoryKind /*kind*/, int64_t bytes) {
   TESSERA_CHECK(bytes >= 0, absl::StrCat(bytes, " bytes"));
   const size_t size = static_cast<size_t>(std::max<int64_t>(bytes, 1));
   void* data = mmap(nullptr, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
@@ -169,6 +181,16 @@ absl::StatusOr<std::byte*> CpuDevice::Allocate(int64_t bytes) {
 }
 
 void CpuDevice::Unmap::operator()(std::byte* data) const { munmap(data, bytes); }
+
+absl::Status CpuDevice::CopyToHost(const std::byte* device, void* host, int64_t bytes) {
+  std::memcpy(host, device, static_cast<size_t>(bytes));
+  return absl::OkStatus();
+}
+
+absl::Status CpuDevice::CopyFromHost(const void* host, std::byte* device, int64_t bytes) {
+  std::memcpy(device, host, static_cast<size_t>(bytes));
+  return absl::OkStatus();
+}
 
 std::unique_ptr<Event> CpuDevice::CreateEvent() { return std::make_unique<CpuEvent>(); }
 

@@ -27,10 +27,14 @@ class CpuDevice final : public Device {
   // Waits until every lane is empty.
   ~CpuDevice() override;
 
-  absl::StatusOr<std::byte*> Allocate(int64_t bytes) override;
+  Backend backend() const override { return Backend::kCpu; }
+  absl::StatusOr<std::byte*> Allocate(MemoryKind kind, int64_t bytes) override;
+  absl::Status CopyToHost(const std::byte* device, void* host, int64_t bytes) override;
+  absl::Status CopyFromHost(const void* host, std::byte* device, int64_t bytes) override;
   std::unique_ptr<Event> CreateEvent() override;
   Lane& lane(int index) override;
   int lanes() const override { return static_cast<int>(lanes_.size()); }
+  void UseLibraryWorkspace(std::byte* /*workspace*/) override {}
   void OnFailure(std::function<void(const absl::Status&)> callback) override;
   absl::Status Join() override;
 

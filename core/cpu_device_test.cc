@@ -172,13 +172,13 @@ TEST(CpuDeviceTest, OnlyLaneZeroHasHelpers) {
 TEST(CpuDeviceTest, MemoryIsZeroedAlignedAndRefused) {
   CpuDevice device({});
   for (const int64_t bytes : {0, 1, 4096, 1000003}) {
-    const auto data = device.Allocate(bytes);
+    const auto data = device.Allocate(MemoryKind::kDevice, bytes);
     ASSERT_TRUE(data.ok());
     EXPECT_EQ(reinterpret_cast<uintptr_t>(*data) % 4096, 0u);
     for (int64_t i = 0; i < bytes; ++i) ASSERT_EQ((*data)[i], std::byte{0});
     if (bytes > 0) (*data)[bytes - 1] = std::byte{1};
   }
-  const auto refused = device.Allocate(int64_t{1} << 60);
+  const auto refused = device.Allocate(MemoryKind::kDevice, int64_t{1} << 60);
   EXPECT_EQ(refused.status().code(), absl::StatusCode::kResourceExhausted);
   EXPECT_THAT(std::string(refused.status().message()),
               testing::HasSubstr("1152921504606846976 bytes"));

@@ -131,6 +131,11 @@ class MpiCommunicator final : public Communicator {
   }
 
   void Abort(const absl::Status& status) override;
+  absl::Status Check() override {
+    const std::lock_guard lock(mutex_);
+    if (failure_.ok()) failure_ = CheckAborted();
+    return failure_;
+  }
 
   int64_t bytes_sent() const override { return bytes_sent_; }
 

@@ -14,7 +14,7 @@ inline constexpr uint32_t kPhiloxWeyl1 = 0xBB67AE85u;
 // Philox4x32-10, a counter-based generator: Salmon et al., "Parallel random
 // numbers: as easy as 1, 2, 3" (SC 2011). The same key and counter give the
 // same four words everywhere; there is no state to carry or to save.
-inline std::array<uint32_t, 4> Philox(uint64_t key, std::array<uint32_t, 4> counter) {
+constexpr std::array<uint32_t, 4> Philox(uint64_t key, std::array<uint32_t, 4> counter) {
   uint32_t k0 = static_cast<uint32_t>(key);
   uint32_t k1 = static_cast<uint32_t>(key >> 32);
   for (int round = 0; round < 10; ++round) {
@@ -47,18 +47,20 @@ struct RandomKey {
   uint32_t step = 0;
 
   // The four words that hold elements 4 * block .. 4 * block + 3.
-  std::array<uint32_t, 4> Block(uint32_t block) const { return Philox(seed, Counter(block)); }
-  std::array<uint32_t, 4> Counter(uint32_t block) const {
+  constexpr std::array<uint32_t, 4> Block(uint32_t block) const {
+    return Philox(seed, Counter(block));
+  }
+  constexpr std::array<uint32_t, 4> Counter(uint32_t block) const {
     return {block, stream | static_cast<uint32_t>(purpose) << 28, micro_batch, step};
   }
-  uint32_t Word(uint64_t element) const {
+  constexpr uint32_t Word(uint64_t element) const {
     return Block(static_cast<uint32_t>(element / 4))[element % 4];
   }
 };
 
 // A word as a float in [0, 1), exactly: its upper 24 bits. Through a signed
 // integer, for which processors have a vector conversion.
-inline float UnitFloat(uint32_t word) {
+constexpr float UnitFloat(uint32_t word) {
   return static_cast<float>(static_cast<int32_t>(word >> 8)) * 0x1p-24f;
 }
 

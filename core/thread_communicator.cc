@@ -75,6 +75,11 @@ class Group {
     changed_.notify_all();
   }
 
+  absl::Status Check() {
+    const std::lock_guard lock(mutex_);
+    return failure_;
+  }
+
  private:
   void NextMeeting() {
     arrived_ = 0;
@@ -169,6 +174,7 @@ class ThreadCommunicator final : public Communicator {
   }
 
   void Abort(const absl::Status& status) override { group_->Abort(rank_, status); }
+  absl::Status Check() override { return group_->Check(); }
 
   int64_t bytes_sent() const override { return bytes_sent_; }
 

@@ -3,6 +3,8 @@
 
 #include <cmath>
 
+#include "core/host_device.h"
+
 namespace tessera::kernels {
 
 // One step's constants of AdamW, rounded to float once.
@@ -33,8 +35,9 @@ inline AdamWScalars MakeAdamWScalars(double learning_rate, double beta1, double 
 // AdamW of one parameter, wherever it runs: Loshchilov and Hutter, "Decoupled
 // weight decay regularization" (ICLR 2019), in the form of PyTorch's, which
 // decays by the learning rate.
-inline void AdamWUpdate(const AdamWScalars& scalars, float gradient, float& parameter,
-                        float& first_moment, float& second_moment) {
+TESSERA_HOST_DEVICE inline void AdamWUpdate(const AdamWScalars& scalars, float gradient,
+                                            float& parameter, float& first_moment,
+                                            float& second_moment) {
   first_moment = std::fma(scalars.beta1, first_moment, scalars.one_minus_beta1 * gradient);
   second_moment =
       std::fma(scalars.beta2, second_moment, scalars.one_minus_beta2 * gradient * gradient);

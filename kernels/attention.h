@@ -26,11 +26,14 @@ absl::Status AttentionForward(Lane& lane, const Tensor& qkv, int64_t heads,
                               float dropout_probability, const RandomKey& key, const Tensor& out,
                               const Tensor& log_sum_exp);
 
+// Bytes of workspace for AttentionBackward, 64-aligned.
+int64_t AttentionBackwardWorkspace(int64_t batch, int64_t heads, int64_t length);
+
 // The gradient of qkv from that of out, the rest as the forward had and left it.
 absl::Status AttentionBackward(Lane& lane, const Tensor& qkv, const Tensor& out,
                                const Tensor& log_sum_exp, const Tensor& d_out, int64_t heads,
-                               float dropout_probability, const RandomKey& key,
-                               const Tensor& d_qkv);
+                               float dropout_probability, const RandomKey& key, const Tensor& d_qkv,
+                               std::byte* workspace);
 
 }  // namespace tessera::kernels
 

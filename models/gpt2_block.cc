@@ -149,8 +149,10 @@ class Gpt2Block : public Module {
       auto* after_qkv =
           d_fc.data == nullptr ? nullptr : static_cast<std::byte*>(d_fc.data) + d_qkv.bytes();
       d_attention = {after_qkv, block.dtype_, wide(1)};
-      sums = workspace.TakeBytes(std::max(LinearBackwardWorkspace(rows, 4 * config.width),
-                                          kernels::LayerNormBackwardWorkspace(rows, config.width)));
+      sums = workspace.TakeBytes(std::max(
+          {LinearBackwardWorkspace(rows, 4 * config.width),
+           kernels::LayerNormBackwardWorkspace(rows, config.width),
+           kernels::AttentionBackwardWorkspace(sequences, config.heads, config.context)}));
       bytes = workspace.bytes();
     }
     Tensor dropped;      // a gradient through dropout, or of ln_1's output
@@ -267,7 +269,7 @@ class Gpt2Block : public Module {
     TESSERA_RETURN_IF_ERROR(kernels::AttentionBackward(
         lane, saved[kQkv], saved[kAttention], saved[kLogSumExp], buffers.d_attention, config_.heads,
         Probability(arguments.micro_batch), Key(arguments.micro_batch, Gpt2Dropout::kAttention),
-        buffers.d_qkv));
+        buffers.d_qkv, buffers.sums));
     TESSERA_RETURN_IF_ERROR(LinearBackwardParameters(lane, saved[kLn1], buffers.d_qkv,
                                                      {gradients[kQkvWeight], gradients[kQkvBias]},
                                                      buffers.sums));

@@ -8,8 +8,9 @@
 
 namespace tessera {
 
-// Where bytes of a run may live. A plan places everything on the device as yet;
-// the other tiers are there for capacities and reports, and hold nothing.
+// Where bytes of a run may live. The host's holds what host work reads and writes
+// (batches, losses, the clip factor); NVMe is there for capacities and reports, and
+// holds nothing as yet.
 enum class Tier : uint8_t { kDevice, kHost, kNvme };
 
 inline constexpr std::array<Tier, 3> kTiers = {Tier::kDevice, Tier::kHost, Tier::kNvme};
@@ -18,6 +19,22 @@ inline absl::string_view NameOf(Tier tier) {
   constexpr std::array<absl::string_view, kTiers.size()> kNames = {"device", "host", "nvme"};
   return kNames[static_cast<size_t>(tier)];
 }
+
+// Bytes of every tier.
+struct TierBytes {
+  std::array<int64_t, kTiers.size()> bytes = {};
+
+  int64_t& operator[](Tier tier) { return bytes[static_cast<size_t>(tier)]; }
+  int64_t operator[](Tier tier) const { return bytes[static_cast<size_t>(tier)]; }
+  // The larger of each tier.
+  static TierBytes Max(const TierBytes& a, const TierBytes& b) {
+    TierBytes larger;
+    for (const Tier tier : kTiers) larger[tier] = a[tier] > b[tier] ? a[tier] : b[tier];
+    return larger;
+  }
+};
+inline constexpr TierBytes kUnlimitedTiers = {
+    {int64_t{1} << 62, int64_t{1} << 62, int64_t{1} << 62}};
 
 }  // namespace tessera
 

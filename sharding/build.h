@@ -10,7 +10,7 @@ namespace tessera {
 // The whole of planning but verification: lists the instructions of a step
 // (Build), derives the waits between lanes (Order), and gives every buffer its
 // offset (Place). The persistent buffers of a model come first and in the same
-// order in all plans of one model, stage and world, so plans share an arena.
+// order in all plans of one model, stage and world, so plans share their arenas.
 //
 // InvalidArgument if the options or the model make no sense together; the
 // message says which and what to change.
@@ -20,7 +20,7 @@ absl::StatusOr<Plan> BuildPlan(const Model& model, const PlanOptions& options);
 // no wait that another one implies.
 void Order(Plan* plan);
 
-// Sets every buffer's offset and the arena's size.
+// Sets every buffer's offset and the arenas' sizes.
 void Place(Plan* plan);
 
 // When a buffer is alive, in points of the compute lane (Place's own unit: see

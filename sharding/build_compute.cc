@@ -9,8 +9,9 @@ void Builder::StageBatches() {
   for (int a = 0; a < options_.accumulation; ++a) {
     std::vector<int>& fields = fields_.emplace_back();
     for (const TensorSpec& field : model_.fields) {
-      fields.push_back(AddBuffer(absl::StrCat("field.", field.name, ".", a), Category::kActivations,
-                                 options_.micro_sequences * BytesOf(field)));
+      fields.push_back(AddHostBuffer(absl::StrCat("field.", field.name, ".", a),
+                                     Category::kActivations,
+                                     options_.micro_sequences * BytesOf(field)));
     }
     Instruction& stage = Add(Operation::kStageBatch, LaneKind::kHost);
     stage.micro_step = a;
@@ -19,7 +20,7 @@ void Builder::StageBatches() {
     }
   }
   const int64_t losses = options_.accumulation * SizeOf(DType::kFloat64);
-  losses_ = AddBuffer("losses", Category::kActivations, losses);
+  losses_ = AddHostBuffer("losses", Category::kActivations, losses);
 }
 
 void Builder::Gathers(int position) {
@@ -100,7 +101,7 @@ void Builder::Forward(const Position& at, bool recompute) {
     saved_[at.call] = saved;
   }
   if (predicts) {
-    prediction_ = AddBuffer("prediction", Category::kActivations, BytesOf(footprint.output));
+    prediction_ = AddHostBuffer("prediction", Category::kActivations, BytesOf(footprint.output));
     forward.writes.push_back(Whole(Role::kPrediction, prediction_));
   } else if (last) {
     const int64_t size = SizeOf(DType::kFloat64);

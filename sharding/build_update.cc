@@ -11,10 +11,11 @@ constexpr int64_t kScalar = SizeOf(DType::kFloat64);
 // Norm, clip factor and loss; then the update of every unit, and what the next
 // step wants gathered.
 void Builder::FinishTraining() {
-  const int accumulator = AddBuffer("norm", Category::kWorkspace, sizeof(ExactSum));
-  const int all_losses = AddBuffer("all_losses", Category::kCommunication,
-                                   kScalar * options_.world * options_.accumulation);
-  const int clip = AddBuffer("clip", Category::kWorkspace, kScalar);
+  const int accumulator = AddBuffer("square_sum", Category::kWorkspace, sizeof(ExactSum));
+  const int global = AddHostBuffer("global_square_sum", Category::kCommunication, sizeof(ExactSum));
+  const int all_losses = AddHostBuffer("all_losses", Category::kCommunication,
+                                       kScalar * options_.world * options_.accumulation);
+  const int clip = AddHostBuffer("clip", Category::kWorkspace, kScalar);
 
   Instruction& losses = Add(Operation::kGatherLosses, LaneKind::kCommunication);
   losses.reads.push_back(Whole(Role::kLoss, losses_));
@@ -32,10 +33,10 @@ void Builder::FinishTraining() {
   }
   Instruction& reduce = Add(Operation::kReduceNorm, LaneKind::kCommunication);
   reduce.reads.push_back(Whole(Role::kAccumulator, accumulator));
-  reduce.writes.push_back(Whole(Role::kAccumulator, accumulator));
+  reduce.writes.push_back(Whole(Role::kAccumulator, global));
 
   Instruction& clip_instruction = Add(Operation::kClip, LaneKind::kHost);
-  clip_instruction.reads.push_back(Whole(Role::kAccumulator, accumulator));
+  clip_instruction.reads.push_back(Whole(Role::kAccumulator, global));
   clip_instruction.reads.push_back(Whole(Role::kLoss, all_losses));
   clip_instruction.writes.push_back(Whole(Role::kClip, clip));
 
@@ -69,8 +70,8 @@ void Builder::FinishForward() {
     report.reads.push_back(Whole(Role::kPrediction, prediction_));
     return;
   }
-  const int all_losses = AddBuffer("all_losses", Category::kCommunication,
-                                   kScalar * options_.world * options_.accumulation);
+  const int all_losses = AddHostBuffer("all_losses", Category::kCommunication,
+                                       kScalar * options_.world * options_.accumulation);
   Instruction& losses = Add(Operation::kGatherLosses, LaneKind::kCommunication);
   losses.reads.push_back(Whole(Role::kLoss, losses_));
   losses.writes.push_back(Whole(Role::kWhole, all_losses));

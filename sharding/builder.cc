@@ -108,6 +108,12 @@ int Builder::AddBuffer(std::string name, Category category, int64_t bytes, int64
   return static_cast<int>(plan_.buffers.size()) - 1;
 }
 
+int Builder::AddHostBuffer(std::string name, Category category, int64_t bytes) {
+  const int buffer = AddBuffer(std::move(name), category, bytes);
+  plan_.buffers[buffer].tier = Tier::kHost;
+  return buffer;
+}
+
 Instruction& Builder::Add(Operation operation, LaneKind lane) {
   Instruction& instruction = plan_.instructions.emplace_back();
   instruction.operation = operation;
@@ -166,6 +172,10 @@ void Builder::AddState() {
     if (has_master()) masters_.push_back(add("master"));
     momenta_.push_back(add("momentum"));
     variances_.push_back(add("variance"));
+  }
+  if (options_.library_workspace_bytes > 0) {
+    AddBuffer(std::string(kLibraryWorkspace), Category::kWorkspace,
+              options_.library_workspace_bytes, 0, true);
   }
   whole_ = parameters_;
   if (!train()) return;

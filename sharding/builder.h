@@ -42,6 +42,8 @@ class Builder {
 
   int AddBuffer(std::string name, Category category, int64_t bytes, int64_t shard_bytes = 0,
                 bool persistent = false);
+  // One that host work reads or writes.
+  int AddHostBuffer(std::string name, Category category, int64_t bytes);
   Instruction& Add(Operation operation, LaneKind lane);
   int LastCompute() const;
   Access Whole(Role role, int buffer, int index = 0) const;

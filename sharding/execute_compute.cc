@@ -19,7 +19,7 @@ MicroBatch Executor::MicroBatchOf(const Instruction& instruction,
                                   absl::Span<const Tensor> fields) const {
   MicroBatch micro_batch;
   micro_batch.fields = fields;
-  micro_batch.index = plan_.MicroBatchOf(communicator_.rank(), instruction.micro_step);
+  micro_batch.index = plan_.MicroBatchOf(rank_, instruction.micro_step);
   micro_batch.step = context_->step;
   micro_batch.seed = context_->seed;
   micro_batch.training = plan_.options.kind == PlanOptions::Kind::kTrain;
@@ -29,7 +29,7 @@ MicroBatch Executor::MicroBatchOf(const Instruction& instruction,
 
 Executor::Work Executor::BindStageBatch(const Instruction& instruction) {
   return [this, &instruction, fields = Fields(instruction)] {
-    const int64_t micro_batch = plan_.MicroBatchOf(communicator_.rank(), instruction.micro_step);
+    const int64_t micro_batch = plan_.MicroBatchOf(rank_, instruction.micro_step);
     const int64_t sequences = plan_.options.micro_sequences;
     return context_->source->Read(context_->first_sequence + micro_batch * sequences, sequences,
                                   fields);

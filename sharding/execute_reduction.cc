@@ -16,26 +16,27 @@ Executor::Work Executor::BindCollective(const Instruction& instruction) {
   // A gather in place names the others' shards; its output is the whole buffer.
   std::byte* const to = At(write);
   const int64_t bytes = read.bytes;
+  Lane& lane = device_.lane(static_cast<int>(instruction.lane));
   std::function<absl::Status()> call;
   if (instruction.operation == Operation::kExchange) {
     const int64_t stride = plan_.buffers[read.buffer].shard_bytes;
-    call = [this, from, to, stride, bytes] {
-      return communicator_.AllToAll(from, stride, to, bytes);
+    call = [this, &lane, from, to, stride, bytes] {
+      return collectives_.AllToAll(lane, from, stride, to, bytes);
     };
   } else if (instruction.operation == Operation::kReduceNorm) {
-    call = [this, to] {
-      return communicator_.AllReduceSum(
-          absl::MakeSpan(reinterpret_cast<int64_t*>(to), ExactSum::kWords));
+    call = [this, &lane, from, to] {
+      return collectives_.AllReduceSum(lane, reinterpret_cast<const int64_t*>(from),
+                                       reinterpret_cast<int64_t*>(to), ExactSum::kWords);
     };
   } else {
-    call = [this, from, to, bytes] { return communicator_.AllGather(from, to, bytes); };
+    call = [this, &lane, from, to, bytes] { return collectives_.AllGather(lane, from, to, bytes); };
   }
   const bool control = instruction.operation == Operation::kReduceNorm ||
                        instruction.operation == Operation::kGatherLosses;
   return [this, call, control] {
-    const int64_t before = communicator_.bytes_sent();
+    const int64_t before = collectives_.bytes_sent();
     absl::Status status = call();
-    (control ? control_bytes_sent_ : bytes_sent_) += communicator_.bytes_sent() - before;
+    (control ? control_bytes_sent_ : bytes_sent_) += collectives_.bytes_sent() - before;
     return status;
   };
 }
@@ -53,7 +54,7 @@ Executor::Work Executor::BindSum(const Instruction& instruction) {
     pieces.clear();
     std::byte* next = At(read);
     for (int rank = 0; rank < plan_.options.world; ++rank) {
-      if (rank == communicator_.rank()) {
+      if (rank == rank_) {
         pieces.push_back(own);
       } else {
         pieces.push_back({next, leaf_type, own.shape});
@@ -120,7 +121,7 @@ Executor::Work Executor::BindClip(const Instruction& instruction) {
                        context_->step + 1, " while the loss is ", context_->loss,
                        "; lower the learning rate or lengthen the warmup"));
     }
-    if (culprit >= 0 && culprit != communicator_.rank()) {
+    if (culprit >= 0 && culprit != rank_) {
       return absl::CancelledError(
           absl::StrCat("rank ", culprit, ": ", absl::string_view(status.message())));
     }
@@ -149,7 +150,7 @@ Executor::Work Executor::BindUpdate(const Instruction& instruction) {
   // Each parameter's part of what this rank updates: decay differs between them.
   const UnitPartition& partition = plan_.partitions[instruction.unit];
   const int64_t elements = gradient.elements();
-  const int64_t first = elements == partition.padded ? 0 : communicator_.rank() * partition.shard;
+  const int64_t first = elements == partition.padded ? 0 : rank_ * partition.shard;
   struct Part {
     int64_t begin, count;
     bool decay;

@@ -8,13 +8,14 @@
 
 namespace tessera {
 
-Executor::Executor(const Plan& plan, const Model& model, Device& device, Communicator& communicator,
-                   std::byte* arena)
+Executor::Executor(const Plan& plan, const Model& model, int rank, Device& device,
+                   Collectives& collectives, const Arenas& arenas)
     : plan_(plan),
       model_(model),
+      rank_(rank),
       device_(device),
-      communicator_(communicator),
-      arena_(arena),
+      collectives_(collectives),
+      arenas_(arenas),
       events_(plan.instructions.size()),
       timings_(plan.instructions.size()) {
   for (const Call& call : model.calls) {
@@ -34,26 +35,24 @@ Executor::Executor(const Plan& plan, const Model& model, Device& device, Communi
 absl::Status Executor::Run(StepContext* context) {
   context_ = context;
   bytes_sent_ = control_bytes_sent_ = 0;
-  start_ = std::chrono::steady_clock::now();
   for (size_t i = 0; i < plan_.instructions.size(); ++i) {
     const Instruction& instruction = plan_.instructions[i];
     Lane& lane = device_.lane(static_cast<int>(instruction.lane));
     for (int wait : instruction.waits) lane.Wait(*events_[wait]);
-    lane.Enqueue([this, i] {
-      timings_[i].begin = Now();
-      absl::Status status = work_[i]();
-      timings_[i].end = Now();
-      return status;
-    });
+    lane.Stamp(&timings_[i].begin);
+    if (instruction.lane == LaneKind::kHost) {
+      lane.EnqueueHost(work_[i]);
+    } else {
+      lane.Enqueue(work_[i]);
+    }
+    lane.Stamp(&timings_[i].end);
     if (events_[i] != nullptr) lane.Record(*events_[i]);
   }
   absl::Status status = device_.Join();
-  end_ = Now();
+  double start = timings_[0].begin;
+  for (const Timing& timing : timings_) start = std::min(start, timing.begin);
+  for (Timing& timing : timings_) timing = {timing.begin - start, timing.end - start};
   return status;
-}
-
-double Executor::Now() const {
-  return std::chrono::duration<double>(std::chrono::steady_clock::now() - start_).count();
 }
 
 double Executor::exposed_communication_seconds() const {
@@ -84,8 +83,8 @@ Tensor Executor::prediction() const {
 
 std::byte* Executor::At(const Access& access) const {
   const Buffer& buffer = plan_.buffers[access.buffer];
-  const int64_t shard = access.scope == Scope::kOwn ? communicator_.rank() * buffer.shard_bytes : 0;
-  return arena_ + buffer.offset + shard + access.begin;
+  const int64_t shard = access.scope == Scope::kOwn ? rank_ * buffer.shard_bytes : 0;
+  return arenas_[static_cast<size_t>(buffer.tier)] + buffer.offset + shard + access.begin;
 }
 
 Tensor Executor::View(const Access& access, DType dtype) const {

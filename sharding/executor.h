@@ -1,13 +1,13 @@
 #ifndef TESSERA_SHARDING_EXECUTOR_H_
 #define TESSERA_SHARDING_EXECUTOR_H_
 
-#include <chrono>
+#include <array>
 #include <functional>
 #include <memory>
 #include <vector>
 
 #include "absl/status/statusor.h"
-#include "core/communicator.h"
+#include "core/collectives.h"
 #include "core/data/batch_source.h"
 #include "core/device.h"
 #include "kernels/adamw_update.h"
@@ -35,20 +35,23 @@ struct StepContext {
   double gradient_norm = 0;    // before clipping
 };
 
-// When an instruction ran, in seconds of the executor's own clock.
+// When an instruction ran, in seconds since the first one began.
 struct Timing {
   double begin = 0;
   double end = 0;
 };
 
+// Where each tier's arena starts.
+using Arenas = std::array<std::byte*, kTiers.size()>;
+
 // Runs one plan on a device and a communicator, as often as wanted. Binds every
 // instruction to its memory once; a run only issues work and waits for it.
 class Executor {
  public:
-  // All arguments must outlive the executor. `arena` has plan.arena_bytes. The
+  // All arguments must outlive the executor. The arenas have plan.arena_bytes. The
   // plan must have been verified.
-  Executor(const Plan& plan, const Model& model, Device& device, Communicator& communicator,
-           std::byte* arena);
+  Executor(const Plan& plan, const Model& model, int rank, Device& device, Collectives& collectives,
+           const Arenas& arenas);
 
   // Runs the plan once. On failure every rank's call returns: the rank where it
   // failed gets the cause, the others Cancelled; the device is of no use after.
@@ -85,19 +88,17 @@ class Executor {
   std::vector<Tensor> Fields(const Instruction& instruction) const;
   MicroBatch MicroBatchOf(const Instruction& instruction, absl::Span<const Tensor> fields) const;
   void CollectLosses(const double* all);
-  double Now() const;
 
   const Plan& plan_;
   const Model& model_;
+  const int rank_;
   Device& device_;
-  Communicator& communicator_;
-  std::byte* const arena_;
+  Collectives& collectives_;
+  const Arenas arenas_;
   std::vector<Footprint> footprints_;
   std::vector<Work> work_;
   std::vector<std::unique_ptr<Event>> events_;  // of instructions that are waited for
   std::vector<Timing> timings_;
-  std::chrono::steady_clock::time_point start_;
-  double end_ = 0;
   int64_t bytes_sent_ = 0;
   int64_t control_bytes_sent_ = 0;
   StepContext* context_ = nullptr;

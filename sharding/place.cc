@@ -80,10 +80,12 @@ struct Placement {
 // minimization heuristic for the vehicle routing problem with time windows", 2009).
 class Placer {
  public:
-  Placer(std::vector<Item> items, int64_t base) : items_(std::move(items)) {
+  // Does not search for less than `slack` above the most bytes that are alive at once.
+  Placer(std::vector<Item> items, int64_t base, int64_t slack) : items_(std::move(items)) {
     FindCrowds();
     // 1.6% is within what the design allows, and far quicker to find than the least.
-    good_enough_ = most_alive_ + (base + most_alive_) / 64 / kBufferAlignment * kBufferAlignment;
+    const int64_t allowed = (base + most_alive_) / 64 / kBufferAlignment * kBufferAlignment;
+    good_enough_ = most_alive_ + std::max(slack, allowed);
     FindNeighbours();
   }
 
@@ -274,6 +276,42 @@ class Placer {
   std::vector<std::pair<int64_t, int64_t>> changes_;
 };
 
+void PlaceTier(Tier tier, const std::vector<Lifetime>& lifetimes,
+               const std::vector<LaneOrder>& orders, Plan* plan) {
+  std::vector<Item> items;
+  int64_t base = 0;
+  for (size_t b = 0; b < plan->buffers.size(); ++b) {
+    Buffer& buffer = plan->buffers[b];
+    if (buffer.tier != tier) continue;
+    if (buffer.persistent) {
+      buffer.offset = base;
+      base += Aligned(buffer.bytes);
+    } else if (buffer.bytes > 0 && lifetimes[b].begin < lifetimes[b].end) {
+      Item& item = items.emplace_back();
+      item.buffer = static_cast<int>(b);
+      item.bytes = Aligned(buffer.bytes);
+      item.lifetime = lifetimes[b];
+      item.order = orders[b];
+    }
+  }
+  for (Buffer& buffer : plan->buffers) {
+    if (buffer.tier == tier && !buffer.persistent) buffer.offset = base;
+  }
+  plan->arena_bytes[tier] = base;
+  if (items.empty()) return;
+  std::vector<int> buffers;
+  buffers.reserve(items.size());
+  for (const Item& item : items) buffers.push_back(item.buffer);
+  // The host's few scalars are not worth a search.
+  constexpr int64_t kPage = 4096;
+  Placer placer(std::move(items), base, tier == Tier::kHost ? kPage : 0);
+  const Placement& placement = placer.Search();
+  for (size_t i = 0; i < buffers.size(); ++i) {
+    plan->buffers[buffers[i]].offset += placement.offsets[i];
+  }
+  plan->arena_bytes[tier] += placement.peak;
+}
+
 }  // namespace
 
 // A buffer's first access by compute instruction p begins its life at 2p + 1; by
@@ -326,35 +364,7 @@ std::vector<Lifetime> LifetimesOf(const Plan& plan) {
 void Place(Plan* plan) {
   const std::vector<Lifetime> lifetimes = LifetimesOf(*plan);
   const std::vector<LaneOrder> orders = LaneOrdersOf(*plan);
-  std::vector<Item> items;
-  int64_t base = 0;
-  for (size_t b = 0; b < plan->buffers.size(); ++b) {
-    Buffer& buffer = plan->buffers[b];
-    if (buffer.persistent) {
-      buffer.offset = base;
-      base += Aligned(buffer.bytes);
-    } else if (buffer.bytes > 0 && lifetimes[b].begin < lifetimes[b].end) {
-      Item& item = items.emplace_back();
-      item.buffer = static_cast<int>(b);
-      item.bytes = Aligned(buffer.bytes);
-      item.lifetime = lifetimes[b];
-      item.order = orders[b];
-    }
-  }
-  for (Buffer& buffer : plan->buffers) {
-    if (!buffer.persistent) buffer.offset = base;
-  }
-  plan->arena_bytes = base;
-  if (items.empty()) return;
-  std::vector<int> buffers;
-  buffers.reserve(items.size());
-  for (const Item& item : items) buffers.push_back(item.buffer);
-  Placer placer(std::move(items), base);
-  const Placement& placement = placer.Search();
-  for (size_t i = 0; i < buffers.size(); ++i) {
-    plan->buffers[buffers[i]].offset += placement.offsets[i];
-  }
-  plan->arena_bytes += placement.peak;
+  for (const Tier tier : kTiers) PlaceTier(tier, lifetimes, orders, plan);
 }
 
 }  // namespace tessera

@@ -7,6 +7,7 @@
 
 #include "absl/strings/string_view.h"
 #include "models/module.h"
+#include "offload/tier.h"
 #include "sharding/partition.h"
 
 namespace tessera {
@@ -94,6 +95,9 @@ struct Access {
   int index = 0;  // which parameter, slot level, field, ... of its role
 };
 
+// The name of the buffer of options.library_workspace_bytes.
+inline constexpr absl::string_view kLibraryWorkspace = "library_workspace";
+
 // Buffers, and the tensors that share one, start on multiples of this many bytes.
 inline constexpr int64_t kBufferAlignment = 64;
 inline int64_t Aligned(int64_t bytes) {
@@ -103,6 +107,7 @@ inline int64_t Aligned(int64_t bytes) {
 struct Buffer {
   std::string name;
   Category category = Category::kActivations;
+  Tier tier = Tier::kDevice;
   int64_t bytes = 0;
   int64_t shard_bytes = 0;  // of a buffer that holds one shard per rank; else 0
   bool persistent = false;  // lives across steps
@@ -136,6 +141,8 @@ struct PlanOptions {
   int prefetch = 1;                          // units gathered ahead
   int64_t bucket_bytes = int64_t{32} << 20;  // most that one exchange receives
   bool recompute = false;
+  // What libraries want of the device while they compute (LibraryWorkspaceBytes).
+  int64_t library_workspace_bytes = 0;
 };
 
 struct Plan {
@@ -143,7 +150,7 @@ struct Plan {
   std::vector<UnitPartition> partitions;
   std::vector<Buffer> buffers;
   std::vector<Instruction> instructions;
-  int64_t arena_bytes = 0;  // from Place
+  TierBytes arena_bytes;  // from Place: one arena per tier
 
   // The micro-batch m that `rank` computes in `micro_step`.
   int64_t MicroBatchOf(int rank, int micro_step) const {

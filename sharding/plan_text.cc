@@ -93,15 +93,19 @@ std::string PrintInstruction(const Plan& plan, const Model& model, int instructi
 std::string Print(const Plan& plan, const Model& model) {
   const PlanOptions& o = plan.options;
   constexpr std::array<absl::string_view, 3> kKinds = {"train", "evaluate", "predict"};
-  std::string text =
-      absl::StrCat("plan ", kKinds[static_cast<int>(o.kind)], " model ", model.name, " ",
-                   NameOf(model.dtype), " world ", o.world, " stage ", o.stage, " micro ",
-                   o.micro_sequences, " accumulation ", o.accumulation, " sum_group ", o.sum_group,
-                   " prefetch ", o.prefetch, " bucket ", o.bucket_bytes, " recompute ",
-                   o.recompute ? "block" : "none", " arena ", plan.arena_bytes, "\n");
+  std::string text = absl::StrCat(
+      "plan ", kKinds[static_cast<int>(o.kind)], " model ", model.name, " ", NameOf(model.dtype),
+      " world ", o.world, " stage ", o.stage, " micro ", o.micro_sequences, " accumulation ",
+      o.accumulation, " sum_group ", o.sum_group, " prefetch ", o.prefetch, " bucket ",
+      o.bucket_bytes, " recompute ", o.recompute ? "block" : "none", " arena");
+  for (const Tier tier : kTiers) {
+    absl::StrAppend(&text, " ", NameOf(tier), " ", plan.arena_bytes[tier]);
+  }
+  absl::StrAppend(&text, "\n");
   for (const Buffer& buffer : plan.buffers) {
     absl::StrAppend(&text, "buffer ", buffer.name, " ", NameOf(buffer.category), " ", buffer.bytes,
-                    " bytes at ", buffer.offset, buffer.persistent ? " persistent" : "", "\n");
+                    " bytes at ", NameOf(buffer.tier), " ", buffer.offset,
+                    buffer.persistent ? " persistent" : "", "\n");
   }
   for (size_t i = 0; i < plan.instructions.size(); ++i) {
     absl::StrAppend(&text, PrintInstruction(plan, model, static_cast<int>(i)), "\n");

@@ -12,17 +12,20 @@ Price PriceOf(const Plan& plan) {
   Price price;
   price.peak = plan.arena_bytes;
   const std::vector<Lifetime> lifetimes = LifetimesOf(plan);
-  std::array<std::map<int, int64_t>, kCategories> changes;
+  std::array<std::array<std::map<int, int64_t>, kTiers.size()>, kCategories> changes;
   for (size_t b = 0; b < plan.buffers.size(); ++b) {
     if (lifetimes[b].begin >= lifetimes[b].end) continue;
-    std::map<int, int64_t>& change = changes[static_cast<int>(plan.buffers[b].category)];
+    std::map<int, int64_t>& change =
+        changes[static_cast<int>(plan.buffers[b].category)][static_cast<int>(plan.buffers[b].tier)];
     change[lifetimes[b].begin] += plan.buffers[b].bytes;
     change[lifetimes[b].end] -= plan.buffers[b].bytes;
   }
   for (int c = 0; c < kCategories; ++c) {
-    int64_t alive = 0;
-    for (const auto& [point, change] : changes[c]) {
-      price.memory[c] = std::max(price.memory[c], alive += change);
+    for (const Tier tier : kTiers) {
+      int64_t alive = 0;
+      for (const auto& [point, change] : changes[c][static_cast<int>(tier)]) {
+        price.memory[c][tier] = std::max(price.memory[c][tier], alive += change);
+      }
     }
   }
   const int64_t peers = plan.options.world - 1;

@@ -3,16 +3,17 @@
 
 #include <array>
 
+#include "offload/tier.h"
 #include "sharding/plan.h"
 
 namespace tessera {
 
 // What a plan costs, per rank.
 struct Price {
-  // Most bytes of a category that are alive at once. The categories need not peak
-  // together, so their sum may be more than the arena.
-  std::array<int64_t, kCategories> memory = {};
-  int64_t peak = 0;                // the arena
+  // Most bytes of a category that are alive at once in a tier. The categories need
+  // not peak together, so their sum may be more than the tier's arena.
+  std::array<TierBytes, kCategories> memory = {};
+  TierBytes peak;                  // the arenas
   int64_t bytes_sent = 0;          // gathers and exchanges, in one step
   int64_t control_bytes_sent = 0;  // losses and norm
 };

@@ -17,20 +17,23 @@ absl::StatusOr<PlanSet> BuildPlans(const Model& model, PlanOptions options) {
   options.accumulation = 1;
   options.kind = PlanOptions::Kind::kEvaluate;
   TESSERA_ASSIGN_OR_RETURN(plans.evaluate, BuildPlan(model, options));
-  plans.arena_bytes = std::max(plans.train.arena_bytes, plans.evaluate.arena_bytes);
+  plans.arena_bytes = TierBytes::Max(plans.train.arena_bytes, plans.evaluate.arena_bytes);
   if (model.predictor == nullptr) return plans;
   options.kind = PlanOptions::Kind::kPredict;
   options.micro_sequences = 1;
   TESSERA_ASSIGN_OR_RETURN(plans.predict, BuildPlan(model, options));
-  plans.arena_bytes = std::max(plans.arena_bytes, plans.predict.arena_bytes);
+  plans.arena_bytes = TierBytes::Max(plans.arena_bytes, plans.predict.arena_bytes);
   return plans;
 }
 
 absl::StatusOr<std::unique_ptr<Trainer>> Trainer::Create(Model model, const TrainerOptions& options,
-                                                         Device& device,
-                                                         Communicator& communicator) {
-  std::unique_ptr<Trainer> trainer(new Trainer(std::move(model), options, device, communicator));
-  const auto fail = [&communicator, on_failure = options.on_failure](const absl::Status& failure) {
+                                                         Device& device, Communicator& communicator,
+                                                         Collectives* collectives) {
+  std::unique_ptr<Trainer> trainer(
+      new Trainer(std::move(model), options, device, communicator, collectives));
+  const auto fail = [&communicator, collectives,
+                     on_failure = options.on_failure](const absl::Status& failure) {
+    if (collectives != nullptr) collectives->Abort();
     if (absl::IsCancelled(failure)) return;
     if (on_failure != nullptr) on_failure(failure);
     communicator.Abort(failure);
@@ -47,8 +50,9 @@ absl::StatusOr<std::unique_ptr<Trainer>> Trainer::Create(Model model, const Trai
 absl::Status Trainer::SetUp() {
   PlanOptions options = options_.plan;
   options.world = communicator_.size();
+  options.library_workspace_bytes = LibraryWorkspaceBytes(device_.backend());
   TESSERA_ASSIGN_OR_RETURN(plans_, BuildPlans(model_, options));
-  const int64_t capacity = options_.device_capacity;
+  const TierBytes& capacity = options_.capacity;
   TESSERA_RETURN_IF_ERROR(Verify(plans_.train, model_, capacity));
   TESSERA_RETURN_IF_ERROR(Verify(plans_.evaluate, model_, capacity));
   if (model_.predictor != nullptr) {
@@ -56,14 +60,25 @@ absl::Status Trainer::SetUp() {
   }
   TESSERA_RETURN_IF_ERROR(ComparePlans());
 
-  TESSERA_ASSIGN_OR_RETURN(arena_, device_.Allocate(plans_.arena_bytes));
+  const auto allocate = [&](MemoryKind kind, Tier tier) -> absl::Status {
+    TESSERA_ASSIGN_OR_RETURN(arenas_[static_cast<size_t>(tier)],
+                             device_.Allocate(kind, plans_.arena_bytes[tier]));
+    return absl::OkStatus();
+  };
+  TESSERA_RETURN_IF_ERROR(allocate(MemoryKind::kDevice, Tier::kDevice));
+  TESSERA_RETURN_IF_ERROR(allocate(MemoryKind::kHost, Tier::kHost));
+  for (const Buffer& buffer : plans_.train.buffers) {
+    if (buffer.name != kLibraryWorkspace) continue;
+    device_.UseLibraryWorkspace(arenas_[static_cast<size_t>(buffer.tier)] + buffer.offset);
+  }
   const auto executor = [&](const Plan& plan) {
-    return std::make_unique<Executor>(plan, model_, device_, communicator_, arena_);
+    return std::make_unique<Executor>(plan, model_, communicator_.rank(), device_, collectives_,
+                                      arenas_);
   };
   trainer_ = executor(plans_.train);
   evaluator_ = executor(plans_.evaluate);
   if (model_.predictor != nullptr) predictor_ = executor(plans_.predict);
-  Initialize();
+  TESSERA_RETURN_IF_ERROR(Initialize());
   return communicator_.Barrier();
 }
 
@@ -119,7 +134,8 @@ Trainer::Part Trainer::PartOf(int buffer, int unit, DType dtype) const {
   const UnitPartition& partition = plans_.train.partitions[unit];
   const int64_t count = held.bytes / SizeOf(dtype);
   const bool whole = count == partition.padded;
-  return {arena_ + held.offset, whole ? 0 : communicator_.rank() * partition.shard, count};
+  return {arenas_[static_cast<size_t>(held.tier)] + held.offset,
+          whole ? 0 : communicator_.rank() * partition.shard, count};
 }
 
 Trainer::Part Trainer::PartOf(State state, int unit) const {
@@ -134,54 +150,67 @@ Trainer::Part Trainer::ModelPartOf(int unit) const {
   return PartOf(has_master ? master - 1 : master, unit, model_.dtype);
 }
 
-void Trainer::Store(State state, int unit, int parameter, int64_t first,
-                    absl::Span<const float> values) {
+absl::Status Trainer::Store(State state, int unit, int parameter, int64_t first,
+                            absl::Span<const float> values) {
   const int64_t begin = plans_.train.partitions[unit].offsets[parameter] + first;
   const int64_t end = begin + static_cast<int64_t>(values.size());
-  const Part part = PartOf(state, unit);
-  const int64_t last = std::min(end, part.first + part.count);
-  for (int64_t i = std::max(begin, part.first); i < last; ++i) {
-    part.values()[i - part.first] = values[i - begin];
-  }
-  if (state != State::kMaster || model_.dtype == DType::kFloat32) return;
-  const Part model = ModelPartOf(unit);
-  auto* const rounded = reinterpret_cast<BFloat16*>(model.data);
-  const int64_t model_last = std::min(end, model.first + model.count);
-  for (int64_t i = std::max(begin, model.first); i < model_last; ++i) {
-    rounded[i - model.first] = BFloat16(values[i - begin]);
-  }
+  // Copies what `part` holds of them from `source`, the values in its dtype.
+  const auto store = [&](const Part& part, const void* source, int64_t size) {
+    const int64_t from = std::max(begin, part.first);
+    const int64_t to = std::min(end, part.first + part.count);
+    if (from >= to) return absl::OkStatus();
+    return device_.CopyFromHost(static_cast<const std::byte*>(source) + (from - begin) * size,
+                                part.data + (from - part.first) * size, (to - from) * size);
+  };
+  TESSERA_RETURN_IF_ERROR(store(PartOf(state, unit), values.data(), SizeOf(DType::kFloat32)));
+  if (state != State::kMaster || model_.dtype == DType::kFloat32) return absl::OkStatus();
+  std::vector<BFloat16> rounded(values.size());
+  std::transform(values.begin(), values.end(), rounded.begin(),
+                 [](float value) { return BFloat16(value); });
+  return store(ModelPartOf(unit), rounded.data(), SizeOf(DType::kBFloat16));
 }
 
-void Trainer::Write(State state, int unit, int parameter, absl::Span<const float> values) {
+absl::Status Trainer::Write(State state, int unit, int parameter, absl::Span<const float> values) {
   TESSERA_CHECK(
       static_cast<int64_t>(values.size()) == plans_.train.partitions[unit].sizes[parameter],
       absl::StrCat(values.size(), " values"));
-  Store(state, unit, parameter, 0, values);
+  return Store(state, unit, parameter, 0, values);
 }
 
-void Trainer::Initialize() {
+absl::Status Trainer::Initialize() {
   uint32_t stream = 0;
   for (size_t u = 0; u < model_.units.size(); ++u) {
-    const UnitPartition& partition = plans_.train.partitions[u];
-    const int unit = static_cast<int>(u);
-    // The model's parameters cover what the master weights do, or more.
-    const Part held = ModelPartOf(unit);
-    for (size_t p = 0; p < partition.offsets.size(); ++p, ++stream) {
-      const int64_t begin = std::max(partition.offsets[p], held.first);
-      const int64_t end =
-          std::min(partition.offsets[p] + partition.sizes[p], held.first + held.count);
-      if (begin >= end) continue;
-      constexpr int64_t kPiece = int64_t{1} << 16;
-      device_.lane(0).pool().For((end - begin + kPiece - 1) / kPiece, [&](int64_t piece) {
-        const int64_t start = begin + piece * kPiece;
-        std::vector<float> values(std::min(kPiece, end - start));
-        const int64_t first = start - partition.offsets[p];
-        InitializeParameter(model_.units[u].parameters[p], options_.seed, stream, first,
-                            absl::MakeSpan(values));
-        Store(State::kMaster, unit, static_cast<int>(p), first, values);
-      });
+    for (size_t p = 0; p < model_.units[u].parameters.size(); ++p, ++stream) {
+      TESSERA_RETURN_IF_ERROR(
+          InitializeParameter(static_cast<int>(u), static_cast<int>(p), stream));
     }
   }
+  return absl::OkStatus();
+}
+
+absl::Status Trainer::InitializeParameter(int unit, int parameter, uint32_t stream) {
+  const UnitPartition& partition = plans_.train.partitions[unit];
+  // The model's parameters cover what the master weights do, or more.
+  const Part held = ModelPartOf(unit);
+  const int64_t offset = partition.offsets[parameter];
+  const int64_t begin = std::max(offset, held.first);
+  const int64_t end = std::min(offset + partition.sizes[parameter], held.first + held.count);
+  // In blocks, so that the host need not hold it all; a block in pieces, for threads.
+  constexpr int64_t kPiece = int64_t{1} << 16;
+  constexpr int64_t kBlock = 64 * kPiece;
+  std::vector<float> values(std::max(std::min(kBlock, end - begin), int64_t{0}));
+  for (int64_t start = begin; start < end; start += kBlock) {
+    const int64_t count = std::min(kBlock, end - start);
+    device_.lane(0).pool().For((count + kPiece - 1) / kPiece, [&](int64_t piece) {
+      const int64_t first = piece * kPiece;
+      tessera::InitializeParameter(
+          model_.units[unit].parameters[parameter], options_.seed, stream, start + first - offset,
+          absl::MakeSpan(values).subspan(first, std::min(kPiece, count - first)));
+    });
+    TESSERA_RETURN_IF_ERROR(Store(State::kMaster, unit, parameter, start - offset,
+                                  absl::MakeSpan(values).subspan(0, count)));
+  }
+  return absl::OkStatus();
 }
 
 int64_t Trainer::targets_per_step() const {
@@ -260,13 +289,13 @@ absl::StatusOr<Tensor> Trainer::Predict(BatchSource& source) {
 absl::StatusOr<std::vector<float>> Trainer::Read(State state, int unit, int parameter) {
   const UnitPartition& partition = plans_.train.partitions[unit];
   const Part part = PartOf(state, unit);
+  const int64_t bytes = part.count * SizeOf(DType::kFloat32);
   std::vector<float> whole(partition.padded);
-  if (part.count == partition.padded) {
-    std::copy_n(part.values(), part.count, whole.begin());
-  } else {
-    TESSERA_RETURN_IF_ERROR(communicator_.AllGather(part.data,
-                                                    reinterpret_cast<std::byte*>(whole.data()),
-                                                    part.count * SizeOf(DType::kFloat32)));
+  TESSERA_RETURN_IF_ERROR(device_.CopyToHost(part.data, whole.data() + part.first, bytes));
+  if (part.count != partition.padded) {
+    TESSERA_RETURN_IF_ERROR(
+        communicator_.AllGather(reinterpret_cast<const std::byte*>(whole.data() + part.first),
+                                reinterpret_cast<std::byte*>(whole.data()), bytes));
   }
   const auto begin = whole.begin() + partition.offsets[parameter];
   return std::vector<float>(begin, begin + partition.sizes[parameter]);
@@ -280,11 +309,20 @@ absl::StatusOr<uint64_t> Trainer::WeightsDigest() {
     const UnitPartition& partition = plans_.train.partitions[u];
     const Part part = PartOf(State::kMaster, static_cast<int>(u));
     const int64_t own = communicator_.rank() * partition.shard;
-    for (int64_t at = own; at < own + partition.shard; at += kChunkElements) {
-      if (at >= partition.elements) break;
-      const auto* chunk = reinterpret_cast<const char*>(part.values() + (at - part.first));
-      const absl::string_view bytes(chunk, kChunkElements * SizeOf(DType::kFloat32));
-      digest += Fingerprint(absl::StrCat(u, ".", at, ".", bytes));
+    const int64_t end = std::min(own + partition.shard, partition.elements);
+    constexpr int64_t kChunkBytes = kChunkElements * SizeOf(DType::kFloat32);
+    constexpr int64_t kChunks = 1024;  // copied to the host together
+    std::vector<char> chunks(kChunks * kChunkBytes);
+    for (int64_t at = own; at < end; at += kChunks * kChunkElements) {
+      const int64_t count =
+          std::min(kChunks, (own + partition.shard - at + kChunkElements - 1) / kChunkElements);
+      TESSERA_RETURN_IF_ERROR(
+          device_.CopyToHost(part.data + (at - part.first) * SizeOf(DType::kFloat32), chunks.data(),
+                             count * kChunkBytes));
+      for (int64_t c = 0; c < count && at + c * kChunkElements < end; ++c) {
+        const absl::string_view bytes(chunks.data() + c * kChunkBytes, kChunkBytes);
+        digest += Fingerprint(absl::StrCat(u, ".", at + c * kChunkElements, ".", bytes));
+      }
     }
   }
   auto word = static_cast<int64_t>(digest);

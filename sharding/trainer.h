@@ -8,6 +8,7 @@
 
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
+#include "core/collectives.h"
 #include "core/communicator.h"
 #include "core/data/batch_source.h"
 #include "core/device.h"
@@ -30,7 +31,7 @@ struct TrainerOptions {
   PlanOptions plan;  // `kind` and `world` are set by the trainer
   AdamWOptions optimizer;
   uint64_t seed = 1;
-  int64_t device_capacity = int64_t{1} << 62;  // bytes
+  TierBytes capacity = kUnlimitedTiers;
   // If set, called with the cause of a failure, on the rank where it happened and
   // from any thread, before the other ranks hear of it.
   std::function<void(const absl::Status&)> on_failure;
@@ -46,10 +47,10 @@ struct StepResult {
 };
 
 // The plans that a trainer of these options runs, without running them: training,
-// evaluation and, if the model can predict, prediction; and the arena they share.
+// evaluation and, if the model can predict, prediction; and the arenas they share.
 struct PlanSet {
   Plan train, evaluate, predict;
-  int64_t arena_bytes = 0;
+  TierBytes arena_bytes;
 };
 absl::StatusOr<PlanSet> BuildPlans(const Model& model, PlanOptions options);
 
@@ -59,10 +60,13 @@ absl::StatusOr<PlanSet> BuildPlans(const Model& model, PlanOptions options);
 class Trainer {
  public:
   // Plans, verifies, compares the plan with the other ranks', allocates and
-  // initialises. `device` (with kLanes lanes) and `communicator` must outlive it.
+  // initialises. `device` (with kLanes lanes), `communicator` and `collectives` must
+  // outlive it. `communicator` is for what ranks have to say to each other beside
+  // the steps; `collectives` works on the device's memory, by default through
+  // `communicator`, which is for devices whose memory is the host's.
   static absl::StatusOr<std::unique_ptr<Trainer>> Create(Model model, const TrainerOptions& options,
-                                                         Device& device,
-                                                         Communicator& communicator);
+                                                         Device& device, Communicator& communicator,
+                                                         Collectives* collectives = nullptr);
 
   // Uses every kernel and connection once, on the first batch of `source`, and
   // leaves the state as it was: what libraries take, they have taken afterwards.
@@ -85,7 +89,7 @@ class Trainer {
 
   // Replaces those values: `values` is the whole parameter, and every rank keeps
   // what it holds of it. Writing master weights sets the model's parameters too.
-  void Write(State state, int unit, int parameter, absl::Span<const float> values);
+  absl::Status Write(State state, int unit, int parameter, absl::Span<const float> values);
 
   // A digest of all master weights: equal exactly when the weights are (but for
   // chance), whatever the world and the stage.
@@ -98,34 +102,42 @@ class Trainer {
   int64_t targets_per_step() const;
 
  private:
-  Trainer(Model model, const TrainerOptions& options, Device& device, Communicator& communicator)
-      : model_(std::move(model)), options_(options), device_(device), communicator_(communicator) {}
+  Trainer(Model model, const TrainerOptions& options, Device& device, Communicator& communicator,
+          Collectives* collectives)
+      : model_(std::move(model)),
+        options_(options),
+        device_(device),
+        communicator_(communicator),
+        host_collectives_(communicator),
+        collectives_(collectives != nullptr ? *collectives : host_collectives_) {}
 
   absl::Status ComparePlans();
   absl::Status SetUp();
-  void Initialize();
+  absl::Status Initialize();
+  absl::Status InitializeParameter(int unit, int parameter, uint32_t stream);
   // What this rank holds of a unit in one buffer, and the element of the unit at
   // which that starts.
   struct Part {
     std::byte* data = nullptr;
     int64_t first = 0;
     int64_t count = 0;
-
-    float* values() const { return reinterpret_cast<float*>(data); }  // of fp32 buffers
   };
   Part PartOf(int buffer, int unit, DType dtype) const;
   Part PartOf(State state, int unit) const;
   Part ModelPartOf(int unit) const;
   int StateBuffer(State state, int unit) const;
   // Stores elements [first, first + values.size()) of a parameter, as far as held.
-  void Store(State state, int unit, int parameter, int64_t first, absl::Span<const float> values);
+  absl::Status Store(State state, int unit, int parameter, int64_t first,
+                     absl::Span<const float> values);
 
   const Model model_;
   const TrainerOptions options_;
   Device& device_;
   Communicator& communicator_;
+  HostCollectives host_collectives_;
+  Collectives& collectives_;
   PlanSet plans_;
-  std::byte* arena_ = nullptr;
+  Arenas arenas_ = {};
   std::unique_ptr<Executor> trainer_, evaluator_, predictor_;
   int64_t steps_done_ = 0;
 };

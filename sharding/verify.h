@@ -13,16 +13,16 @@ namespace tessera {
 //   1  every byte read was fully written before
 //   2  two accesses to the same bytes, one of them a write, are ordered by lanes
 //      and waits alone
-//   3  buffers that share memory are never alive together, and the arena fits
-//      `capacity` bytes
+//   3  buffers that share memory are never alive together, every tier's arena fits
+//      `capacity`, and host work touches no other tier than the host's
 //   4  collectives run in the communication lane, with sizes that match on every rank
 //   5  values: every instruction reads what the step's arithmetic wants there
 //   6  induction: the state left is the state assumed, one version on
 // It trusts neither Build nor Order nor Place.
-absl::Status Verify(const Plan& plan, const Model& model, int64_t capacity);
+absl::Status Verify(const Plan& plan, const Model& model, const TierBytes& capacity);
 
 // The parts of Verify: rules 0, 2, 3, 4; and rules 1, 5, 6.
-absl::Status VerifyMemory(const Plan& plan, const Model& model, int64_t capacity);
+absl::Status VerifyMemory(const Plan& plan, const Model& model, const TierBytes& capacity);
 absl::Status VerifyValues(const Plan& plan, const Model& model);
 
 }  // namespace tessera

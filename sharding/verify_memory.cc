@@ -15,9 +15,10 @@ class MemoryVerifier {
  public:
   MemoryVerifier(const Plan& plan, const Model& model) : plan_(plan), model_(model) {}
 
-  absl::Status Run(int64_t capacity) {
+  absl::Status Run(const TierBytes& capacity) {
     TESSERA_RETURN_IF_ERROR(WaitsPointBackwards());
     TESSERA_RETURN_IF_ERROR(AccessesAreInBounds());
+    TESSERA_RETURN_IF_ERROR(HostWorkStaysOnTheHost());
     TESSERA_RETURN_IF_ERROR(CollectivesMatch());
     order_.emplace(plan_);
     TESSERA_RETURN_IF_ERROR(ConflictsAreOrdered());
@@ -56,6 +57,23 @@ class MemoryVerifier {
           return absl::FailedPreconditionError(absl::StrCat("rule 1: an access leaves its buffer ",
                                                             buffer.name, " of ", buffer.bytes,
                                                             " bytes: ", Text(static_cast<int>(i))));
+        }
+      }
+    }
+    return absl::OkStatus();
+  }
+
+  absl::Status HostWorkStaysOnTheHost() const {
+    for (size_t i = 0; i < plan_.instructions.size(); ++i) {
+      const Instruction& instruction = plan_.instructions[i];
+      if (instruction.lane != LaneKind::kHost) continue;
+      for (const auto* accesses : {&instruction.reads, &instruction.writes}) {
+        for (const Access& access : *accesses) {
+          const Buffer& buffer = plan_.buffers[access.buffer];
+          if (buffer.tier == Tier::kHost) continue;
+          return absl::FailedPreconditionError(
+              absl::StrCat("rule 3: host work touches buffer ", buffer.name, " in the ",
+                           NameOf(buffer.tier), " tier: ", Text(static_cast<int>(i))));
         }
       }
     }
@@ -186,20 +204,29 @@ class MemoryVerifier {
     return lives;
   }
 
-  absl::Status BuffersDoNotOverlap(int64_t capacity) const {
-    if (plan_.arena_bytes > capacity) {
-      return absl::FailedPreconditionError(
-          absl::StrCat("rule 3: the plan needs ", plan_.arena_bytes,
-                       " bytes of device memory, of which there are ", capacity));
-    }
+  absl::Status BuffersDoNotOverlap(const TierBytes& capacity) const {
     const std::vector<Life> lives = Lives();
+    for (const Tier tier : kTiers) {
+      if (plan_.arena_bytes[tier] > capacity[tier]) {
+        return absl::FailedPreconditionError(
+            absl::StrCat("rule 3: the plan needs ", plan_.arena_bytes[tier], " bytes of ",
+                         NameOf(tier), " memory, of which there are ", capacity[tier]));
+      }
+      TESSERA_RETURN_IF_ERROR(BuffersDoNotOverlap(tier, lives));
+    }
+    return absl::OkStatus();
+  }
+
+  absl::Status BuffersDoNotOverlap(Tier tier, const std::vector<Life>& lives) const {
+    const int64_t arena = plan_.arena_bytes[tier];
     std::vector<int> by_first;
     for (size_t b = 0; b < plan_.buffers.size(); ++b) {
       const Buffer& buffer = plan_.buffers[b];
-      if (buffer.offset < 0 || buffer.offset > plan_.arena_bytes - buffer.bytes) {
+      if (buffer.tier != tier) continue;
+      if (buffer.offset < 0 || buffer.offset > arena - buffer.bytes) {
         return absl::FailedPreconditionError(
             absl::StrCat("rule 3: buffer ", buffer.name, " of ", buffer.bytes, " bytes at offset ",
-                         buffer.offset, " leaves the arena of ", plan_.arena_bytes, " bytes",
+                         buffer.offset, " leaves the arena of ", arena, " bytes",
                          lives[b].first < 0 ? "" : absl::StrCat(": ", Text(lives[b].first))));
       }
       if (buffer.persistent || lives[b].first >= 0) by_first.push_back(static_cast<int>(b));
@@ -247,11 +274,11 @@ class MemoryVerifier {
 
 }  // namespace
 
-absl::Status VerifyMemory(const Plan& plan, const Model& model, int64_t capacity) {
+absl::Status VerifyMemory(const Plan& plan, const Model& model, const TierBytes& capacity) {
   return MemoryVerifier(plan, model).Run(capacity);
 }
 
-absl::Status Verify(const Plan& plan, const Model& model, int64_t capacity) {
+absl::Status Verify(const Plan& plan, const Model& model, const TierBytes& capacity) {
   TESSERA_RETURN_IF_ERROR(VerifyMemory(plan, model, capacity));
   return VerifyValues(plan, model);
 }

@@ -133,7 +133,8 @@ class ParityTest : public ::testing::Test {
       auto trainer = Trainer::Create(*MakeGpt2(config_, dtype), options, device, communicator);
       ASSERT_TRUE(trainer.ok()) << trainer.status();
       for (const Expected& e : expected_) {
-        (*trainer)->Write(Trainer::State::kMaster, e.unit, e.parameter, e.initial);
+        ASSERT_TRUE(
+            (*trainer)->Write(Trainer::State::kMaster, e.unit, e.parameter, e.initial).ok());
       }
       run(**trainer);
     });

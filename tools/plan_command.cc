@@ -11,6 +11,7 @@
 #include "tools/command_line.h"
 #include "tools/exit_status.h"
 #include "tools/run_model.h"
+#include "tools/train/run_device.h"
 
 namespace tessera {
 namespace {
@@ -21,12 +22,11 @@ void PrintJson(const PlanSet& plans, const Price& train, const Price& evaluate,
   json["world"] = plans.train.options.world;
   json["stage"] = plans.train.options.stage;
   for (const Tier tier : kTiers) {
-    const bool used = tier == Tier::kDevice;
     nlohmann::ordered_json& memory = json["memory"][std::string(NameOf(tier))];
     for (int c = 0; c < kCategories; ++c) {
-      memory[std::string(NameOf(static_cast<Category>(c)))] = used ? train.memory[c] : 0;
+      memory[std::string(NameOf(static_cast<Category>(c)))] = train.memory[c][tier];
     }
-    memory["peak"] = used ? plans.arena_bytes : 0;
+    memory["peak"] = plans.arena_bytes[tier];
   }
   json["traffic"]["communication"] = train.bytes_sent;
   json["traffic"]["control"] = train.control_bytes_sent;
@@ -41,9 +41,15 @@ void PrintTable(const PlanSet& plans, const Price& train, const Price& evaluate)
     std::printf("  %-24s %16lld  %s\n", std::string(name).c_str(), static_cast<long long>(bytes),
                 HumanBytes(static_cast<double>(bytes)).c_str());
   };
-  std::puts("device memory per rank, bytes (the most of each at once)");
-  for (int c = 0; c < kCategories; ++c) row(NameOf(static_cast<Category>(c)), train.memory[c]);
-  row("peak", plans.arena_bytes);
+  for (const Tier tier : {Tier::kDevice, Tier::kHost}) {
+    std::printf("%s memory per rank, bytes (the most of each at once)\n",
+                std::string(NameOf(tier)).c_str());
+    for (int c = 0; c < kCategories; ++c) {
+      const int64_t bytes = train.memory[c][tier];
+      if (tier == Tier::kDevice || bytes > 0) row(NameOf(static_cast<Category>(c)), bytes);
+    }
+    row("peak", plans.arena_bytes[tier]);
+  }
   std::puts("sent per rank, bytes");
   row("a step", train.bytes_sent);
   row("a step's losses and norm", train.control_bytes_sent);
@@ -53,8 +59,8 @@ void PrintTable(const PlanSet& plans, const Price& train, const Price& evaluate)
 }  // namespace
 
 int PlanCommand(const std::vector<std::string>& arguments) {
-  const absl::StatusOr<CommandLine> line =
-      ParseCommandLine(arguments, {{"ranks", "set"}, {"json", "print"}, 1, 1, "a configuration"});
+  const absl::StatusOr<CommandLine> line = ParseCommandLine(
+      arguments, {{"ranks", "set", "device"}, {"json", "print"}, 1, 1, "a configuration"});
   if (!line.ok()) return ReportMisuse(line.status());
   const absl::StatusOr<int> ranks = line->Integer("ranks", 1, 1, kMostRanks);
   if (!ranks.ok()) return ReportMisuse(ranks.status());
@@ -63,7 +69,11 @@ int PlanCommand(const std::vector<std::string>& arguments) {
   if (!config.ok()) return ReportMisuse(config.status());
   const absl::StatusOr<Model> model = MakeModel(*config);
   if (!model.ok()) return ReportMisuse(model.status());
-  const absl::StatusOr<PlanSet> plans = CheckRun(*config, *ranks, /*ranks_here=*/0);
+  const absl::StatusOr<DeviceChoice> choice = ParseDeviceChoice(line->Get("device", "cpu"));
+  if (!choice.ok()) return ReportMisuse(choice.status());
+  const Backend backend = *choice == DeviceChoice::kCuda ? Backend::kCuda : Backend::kCpu;
+  const absl::StatusOr<PlanSet> plans =
+      CheckRun(*config, *ranks, backend, CapacityOf(*config, backend, /*ranks_here=*/0));
   if (!plans.ok()) return ReportMisuse(plans.status());
   const Price train = PriceOf(plans->train);
   const Price evaluate = PriceOf(plans->evaluate);

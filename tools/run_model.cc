@@ -40,29 +40,42 @@ TrainerOptions MakeTrainerOptions(const RunConfig& config, int world) {
   return options;
 }
 
-int64_t DeviceCapacity(const RunConfig& config, int ranks_here) {
-  if (config.memory.device > 0) return config.memory.device;
-  if (ranks_here == 0) return int64_t{1} << 62;
-  const int64_t machine = int64_t{sysconf(_SC_PHYS_PAGES)} * sysconf(_SC_PAGESIZE);
-  return std::max(machine / ranks_here - config.memory.reserve, int64_t{0});
+TierBytes CapacityOf(const RunConfig& config, Backend backend, int ranks_here,
+                     std::optional<int64_t> free_bytes) {
+  TierBytes capacity = kUnlimitedTiers;
+  if (ranks_here > 0) {
+    const int64_t machine = int64_t{sysconf(_SC_PHYS_PAGES)} * sysconf(_SC_PAGESIZE);
+    const int64_t share = std::max(machine / ranks_here - config.memory.reserve, int64_t{0});
+    capacity[Tier::kHost] = share;
+    if (backend == Backend::kCpu) capacity[Tier::kDevice] = share;
+  }
+  if (free_bytes) {
+    capacity[Tier::kDevice] = std::max(*free_bytes - config.memory.reserve, int64_t{0});
+  }
+  if (config.memory.device > 0) capacity[Tier::kDevice] = config.memory.device;
+  if (config.memory.host > 0) capacity[Tier::kHost] = config.memory.host;
+  return capacity;
 }
 
-absl::StatusOr<PlanSet> CheckRun(const RunConfig& config, int world, int ranks_here) {
+absl::StatusOr<PlanSet> CheckRun(const RunConfig& config, int world, Backend backend,
+                                 const TierBytes& capacity) {
   TESSERA_ASSIGN_OR_RETURN(const Model model, MakeModel(config));
-  TESSERA_ASSIGN_OR_RETURN(PlanSet plans,
-                           BuildPlans(model, MakeTrainerOptions(config, world).plan));
+  PlanOptions options = MakeTrainerOptions(config, world).plan;
+  options.library_workspace_bytes = LibraryWorkspaceBytes(backend);
+  TESSERA_ASSIGN_OR_RETURN(PlanSet plans, BuildPlans(model, options));
   std::vector<const Plan*> checked = {&plans.train, &plans.evaluate};
   if (model.predictor != nullptr) checked.push_back(&plans.predict);
   for (const Plan* plan : checked) {
     TESSERA_RETURN_IF_ERROR(Verify(*plan, model, plan->arena_bytes));
   }
-  const int64_t capacity = DeviceCapacity(config, ranks_here);
-  if (plans.arena_bytes > capacity) {
+  for (const Tier tier : kTiers) {
+    const int64_t bytes = plans.arena_bytes[tier];
+    if (bytes <= capacity[tier]) continue;
     return absl::InvalidArgumentError(absl::StrCat(
-        "the run needs ", plans.arena_bytes, " bytes of device memory per rank, ",
-        plans.arena_bytes - capacity, " more than the ", capacity,
-        " there are (memory.device); lower batch.micro, raise zero.stage or the number of ranks, "
-        "or set recompute: block"));
+        "the run needs ", bytes, " bytes of ", NameOf(tier), " memory per rank, ",
+        bytes - capacity[tier], " more than the ", capacity[tier], " there are (memory.",
+        NameOf(tier),
+        "); lower batch.micro, raise zero.stage or the number of ranks, or set recompute: block"));
   }
   return plans;
 }

@@ -1,7 +1,10 @@
 #ifndef TESSERA_TOOLS_RUN_MODEL_H_
 #define TESSERA_TOOLS_RUN_MODEL_H_
 
+#include <optional>
+
 #include "absl/status/statusor.h"
+#include "core/device.h"
 #include "models/module.h"
 #include "sharding/trainer.h"
 #include "tools/run_config.h"
@@ -14,13 +17,15 @@ absl::StatusOr<Model> MakeModel(const RunConfig& config);
 TrainerOptions MakeTrainerOptions(const RunConfig& config, int world);
 
 // The plans of a run, after all checks that need no data and no device: what fails
-// here fails before anything is launched or allocated. `ranks_here` ranks share
-// this machine's memory where the configuration names no capacity; with 0, the run
-// is for another machine, of which nothing is known.
-absl::StatusOr<PlanSet> CheckRun(const RunConfig& config, int world, int ranks_here);
+// here fails before anything is launched or allocated.
+absl::StatusOr<PlanSet> CheckRun(const RunConfig& config, int world, Backend backend,
+                                 const TierBytes& capacity);
 
-// Bytes of a rank's device tier.
-int64_t DeviceCapacity(const RunConfig& config, int ranks_here);
+// What a rank may use of each tier. `ranks_here` ranks share this machine's memory
+// where the configuration names no capacity; with 0, the run is for another machine,
+// of which nothing is known. `free_bytes` are those of a GPU, if it is known.
+TierBytes CapacityOf(const RunConfig& config, Backend backend, int ranks_here,
+                     std::optional<int64_t> free_bytes = std::nullopt);
 
 // Why the same-bits promise does not hold for the run, and what restores it; empty
 // where it holds.

@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cstdio>
 #include <cstdlib>
 #include <memory>
 
@@ -19,6 +20,7 @@
 #include "tools/launch/stop_signal.h"
 #include "tools/run_model.h"
 #include "tools/train/local_ranks.h"
+#include "tools/train/run_device.h"
 #include "tools/train/training_run.h"
 
 namespace tessera {
@@ -30,7 +32,13 @@ int StartRanks(const std::string& program, const CommandLine& line, int ranks) {
   const absl::StatusOr<RunConfig> config =
       LoadRunConfig(line.positional[0], line.All("set"), ranks);
   if (!config.ok()) return ReportMisuse(config.status());
-  const absl::StatusOr<PlanSet> plans = CheckRun(*config, ranks, ranks);
+  const absl::StatusOr<DeviceChoice> choice = ParseDeviceChoice(line.Get("device", "auto"));
+  if (!choice.ok()) return ReportMisuse(choice.status());
+  SingleCommunicator alone;
+  const absl::StatusOr<Backend> backend = ChooseBackend(*choice, alone, /*why=*/nullptr);
+  if (!backend.ok()) return ReportFailure(backend.status(), /*rank=*/-1);
+  const absl::StatusOr<PlanSet> plans =
+      CheckRun(*config, ranks, *backend, CapacityOf(*config, *backend, ranks));
   if (!plans.ok()) return ReportMisuse(plans.status());
 
   std::vector<std::string> command = {program, "train", line.positional[0]};
@@ -92,7 +100,8 @@ int RunAsRank(const CommandLine& line) {
   const absl::StatusOr<RunConfig> config =
       LoadRunConfig(line.positional[0], line.All("set"), communicator->size());
   absl::Status fine = config.status();
-  if (fine.ok()) fine = CheckRun(*config, communicator->size(), RanksHere()).status();
+  const absl::StatusOr<DeviceChoice> choice = ParseDeviceChoice(line.Get("device", "auto"));
+  if (fine.ok()) fine = choice.status();
   fine = Agree(fine, *communicator);
   if (fine.ok()) fine = Agree(CompareSettings(*config, *communicator), *communicator);
   if (absl::IsAborted(fine)) return kMisused;
@@ -102,11 +111,27 @@ int RunAsRank(const CommandLine& line) {
   }
   if (!fine.ok()) return ReportMisuse(fine);
 
-  const absl::StatusOr<RunEnd> end =
-      TrainRun(*config, {line.Get("metrics", ""), line.Get("curve", ""), line.Get("trace", "")},
-               *communicator, [&communicator](const absl::Status& failure) {
-                 ReportFailure(failure, communicator->rank());
-               });
+  std::string why;
+  const absl::StatusOr<Backend> backend = ChooseBackend(*choice, *communicator, &why);
+  fine = Agree(backend.status(), *communicator);
+  if (absl::IsAborted(fine)) return kFailed;
+  if (!fine.ok()) return ReportFailure(fine, communicator->rank());
+  if (!why.empty() && communicator->rank() == 0) {
+    std::fprintf(stderr, "tessera: note: training on the CPU, since %s\n", why.c_str());
+  }
+  const TierBytes capacity = CapacityOf(*config, *backend, RanksHere());
+  fine = Agree(CheckRun(*config, communicator->size(), *backend, capacity).status(), *communicator);
+  if (absl::IsAborted(fine)) return kMisused;
+  if (absl::IsCancelled(fine) || absl::IsUnavailable(fine)) {
+    return ReportFailure(fine, communicator->rank());
+  }
+  if (!fine.ok()) return ReportMisuse(fine);
+
+  const absl::StatusOr<RunEnd> end = TrainRun(
+      *config, *backend, {line.Get("metrics", ""), line.Get("curve", ""), line.Get("trace", "")},
+      *communicator, [&communicator](const absl::Status& failure) {
+        ReportFailure(failure, communicator->rank());
+      });
   if (!end.ok()) return kFailed;
   return *end == RunEnd::kStopped ? kInterrupted : kDone;
 }
@@ -115,7 +140,8 @@ int RunAsRank(const CommandLine& line) {
 
 int TrainCommand(const std::string& program, const std::vector<std::string>& arguments) {
   const absl::StatusOr<CommandLine> line = ParseCommandLine(
-      arguments, {{"ranks", "set", "metrics", "curve", "trace"}, {}, 1, 1, "a configuration"});
+      arguments,
+      {{"ranks", "set", "device", "metrics", "curve", "trace"}, {}, 1, 1, "a configuration"});
   if (!line.ok()) return ReportMisuse(line.status());
   const absl::StatusOr<int> ranks = line->Integer("ranks", 0, 1, kMostRanks);
   if (!ranks.ok()) return ReportMisuse(ranks.status());

@@ -4,7 +4,7 @@
 
 #include "kernels/cpu/convert.h"
 
-namespace tessera::kernels {
+namespace tessera::kernels::cpu {
 namespace {
 
 constexpr int64_t kTile = 16384;
@@ -45,4 +45,4 @@ absl::Status AdamW(Lane& lane, const AdamWScalars& scalars, const Tensor& gradie
   return absl::OkStatus();
 }
 
-}  // namespace tessera::kernels
+}  // namespace tessera::kernels::cpu

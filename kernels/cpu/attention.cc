@@ -12,7 +12,7 @@
 #include "kernels/cpu/simd.h"
 #include "kernels/cpu/vector_math.h"
 
-namespace tessera::kernels {
+namespace tessera::kernels::cpu {
 namespace {
 
 constexpr int64_t kBlock = 128;  // queries
@@ -285,10 +285,14 @@ absl::Status AttentionForward(Lane& lane, const Tensor& qkv, int64_t heads,
   return absl::OkStatus();
 }
 
+int64_t AttentionBackwardWorkspace(int64_t /*batch*/, int64_t /*heads*/, int64_t /*length*/) {
+  return 0;
+}
+
 absl::Status AttentionBackward(Lane& lane, const Tensor& qkv, const Tensor& out,
                                const Tensor& log_sum_exp, const Tensor& d_out, int64_t heads,
-                               float dropout_probability, const RandomKey& key,
-                               const Tensor& d_qkv) {
+                               float dropout_probability, const RandomKey& key, const Tensor& d_qkv,
+                               std::byte* /*workspace*/) {
   const Problem problem(qkv, heads, dropout_probability, key);
   TESSERA_CHECK(d_qkv.dtype == qkv.dtype && d_qkv.shape == qkv.shape, "d_qkv");
   TESSERA_CHECK(d_out.dtype == qkv.dtype && d_out.shape == out.shape, "d_out");
@@ -313,4 +317,4 @@ absl::Status AttentionBackward(Lane& lane, const Tensor& qkv, const Tensor& out,
   return absl::OkStatus();
 }
 
-}  // namespace tessera::kernels
+}  // namespace tessera::kernels::cpu

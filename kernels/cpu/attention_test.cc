@@ -131,7 +131,7 @@ Result RunBoth(const Case& c, const Array& qkv, const Array& d_out, Lane& lane) 
                   .ok());
   EXPECT_TRUE(AttentionBackward(lane, qkv.tensor(), result.out.tensor(),
                                 result.log_sum_exp.tensor(), d_out.tensor(), c.heads, c.dropout,
-                                kKey, result.d_qkv.tensor())
+                                kKey, result.d_qkv.tensor(), nullptr)
                   .ok());
   return result;
 }

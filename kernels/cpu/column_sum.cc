@@ -6,7 +6,7 @@
 #include "kernels/cpu/row_chunks.h"
 #include "kernels/cpu/simd.h"
 
-namespace tessera::kernels {
+namespace tessera::kernels::cpu {
 
 int64_t ColumnSumWorkspace(int64_t rows, int64_t columns) {
   return RowChunks(rows) * columns * SizeOf(DType::kFloat32);
@@ -40,4 +40,4 @@ absl::Status ColumnSum(Lane& lane, const Tensor& x, const Tensor& out, std::byte
   return absl::OkStatus();
 }
 
-}  // namespace tessera::kernels
+}  // namespace tessera::kernels::cpu

@@ -8,7 +8,7 @@
 #include "kernels/cpu/convert.h"
 #include "kernels/cpu/random_words.h"
 
-namespace tessera::kernels {
+namespace tessera::kernels::cpu {
 namespace {
 
 constexpr int64_t kBlock = 1024;
@@ -85,4 +85,4 @@ absl::Status Dropout(Lane& lane, const Tensor& x, float probability, const Rando
   return absl::OkStatus();
 }
 
-}  // namespace tessera::kernels
+}  // namespace tessera::kernels::cpu

@@ -6,7 +6,7 @@
 #include "absl/strings/str_cat.h"
 #include "kernels/cpu/convert.h"
 
-namespace tessera::kernels {
+namespace tessera::kernels::cpu {
 namespace {
 
 constexpr int64_t kRows = 8;  // of a tile
@@ -117,4 +117,4 @@ absl::Status EmbeddingBackward(Lane& lane, const Tensor& tokens, const Tensor& d
   return absl::OkStatus();
 }
 
-}  // namespace tessera::kernels
+}  // namespace tessera::kernels::cpu

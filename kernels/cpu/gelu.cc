@@ -7,7 +7,7 @@
 #include "kernels/cpu/convert.h"
 #include "kernels/cpu/vector_math.h"
 
-namespace tessera::kernels {
+namespace tessera::kernels::cpu {
 namespace {
 
 constexpr int64_t kBlock = 256;  // elements
@@ -59,4 +59,4 @@ absl::Status GeluBackward(Lane& lane, const Tensor& x, const Tensor& dy, const T
   return absl::OkStatus();
 }
 
-}  // namespace tessera::kernels
+}  // namespace tessera::kernels::cpu

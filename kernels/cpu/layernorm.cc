@@ -9,7 +9,7 @@
 #include "kernels/cpu/simd.h"
 #include "kernels/cpu/vector_math.h"
 
-namespace tessera::kernels {
+namespace tessera::kernels::cpu {
 namespace {
 
 constexpr int64_t kRows = 8;  // of a forward tile
@@ -123,4 +123,4 @@ absl::Status LayerNormBackward(Lane& lane, const Tensor& d_out, const Tensor& x,
   return absl::OkStatus();
 }
 
-}  // namespace tessera::kernels
+}  // namespace tessera::kernels::cpu

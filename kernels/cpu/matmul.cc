@@ -8,7 +8,7 @@
 #include "core/status.h"
 #include "kernels/cpu/gemm.h"
 
-namespace tessera::kernels {
+namespace tessera::kernels::cpu {
 namespace {
 
 struct Matrix {
@@ -140,4 +140,4 @@ absl::Status MatMul(Lane& lane, const Tensor& a, Transpose transpose_a, const Te
   return absl::OkStatus();
 }
 
-}  // namespace tessera::kernels
+}  // namespace tessera::kernels::cpu

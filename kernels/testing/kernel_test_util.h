@@ -20,9 +20,12 @@ class InlineLane : public Lane {
  public:
   explicit InlineLane(int threads) : pool_(threads) {}
 
+  Backend backend() const override { return Backend::kCpu; }
   void Enqueue(std::function<absl::Status()> work) override;
+  void EnqueueHost(std::function<absl::Status()> work) override { Enqueue(std::move(work)); }
   void Record(Event& /*event*/) override {}
   void Wait(Event& /*event*/) override {}
+  void Stamp(double* /*seconds*/) override {}
   ThreadPool& pool() override { return pool_; }
 
  private:
@@ -41,6 +44,7 @@ class Array {
   const Tensor& tensor() const { return tensor_; }
   std::byte* bytes() const { return memory_.get(); }
   std::vector<double> values() const;
+  Array Copy() const;
   // Equal shape, dtype and bytes.
   bool SameBits(const Array& other) const;
 

@@ -15,11 +15,26 @@ struct ByteRange {
   int64_t end = 0;
 };
 
-// The bytes of the arena that an access touches on `rank`.
+// Where a tier's arena starts, if one followed the other.
+int64_t ArenaBegin(const Plan& plan, Tier tier) {
+  int64_t begin = 0;
+  for (const Tier before : kTiers) {
+    if (before == tier) break;
+    begin += Aligned(plan.arena_bytes[before]);
+  }
+  return begin;
+}
+
+// Where a buffer starts in the row of arenas.
+int64_t BeginOf(const Plan& plan, const Buffer& buffer) {
+  return ArenaBegin(plan, buffer.tier) + buffer.offset;
+}
+
+// The bytes of the arenas that an access touches on `rank`.
 std::vector<ByteRange> BytesOf(const Plan& plan, const Access& access, int rank) {
   const Buffer& buffer = plan.buffers[access.buffer];
   const auto shifted = [&](int64_t shard) {
-    const int64_t begin = buffer.offset + shard * buffer.shard_bytes + access.begin;
+    const int64_t begin = BeginOf(plan, buffer) + shard * buffer.shard_bytes + access.begin;
     return ByteRange{begin, begin + access.bytes};
   };
   if (access.scope == Scope::kRange) return {shifted(0)};
@@ -66,7 +81,7 @@ class HashMachine {
       for (const Buffer& buffer : plan_.buffers) {
         if (!buffer.persistent) continue;
         for (int64_t at = 0; at < buffer.bytes; at += kCell) {
-          result.push_back(Cell(rank, buffer.offset + at));
+          result.push_back(Cell(rank, BeginOf(plan_, buffer) + at));
         }
       }
     }
@@ -98,7 +113,7 @@ class HashMachine {
 
   int64_t At(const Access& access, int rank) const {
     const Buffer& buffer = plan_.buffers[access.buffer];
-    return buffer.offset + (access.scope == Scope::kOwn ? rank * buffer.shard_bytes : 0) +
+    return BeginOf(plan_, buffer) + (access.scope == Scope::kOwn ? rank * buffer.shard_bytes : 0) +
            access.begin;
   }
 
@@ -122,7 +137,9 @@ class HashMachine {
 
   // What was never written differs from rank to rank and from place to place.
   void Initialize(int rank) {
-    memory_[rank].resize((plan_.arena_bytes + 63) / kCell);
+    int64_t bytes = 0;
+    for (const Tier tier : kTiers) bytes += Aligned(plan_.arena_bytes[tier]);
+    memory_[rank].resize(bytes / kCell);
     for (size_t c = 0; c < memory_[rank].size(); ++c) memory_[rank][c] = Mix(~rank, c);
     const int kinds = element_ == 4 ? 3 : 4;
     int number = 0;
@@ -134,7 +151,7 @@ class HashMachine {
       const bool whole = buffer.bytes == partition.padded * size;
       for (int64_t e = 0; e * size < buffer.bytes; ++e) {
         const uint64_t index = e + (whole ? 0 : rank * partition.shard);
-        Store(rank, buffer.offset + e * size, size, Mix(Mix(number, 5), index));
+        Store(rank, BeginOf(plan_, buffer) + e * size, size, Mix(Mix(number, 5), index));
       }
     }
   }
@@ -428,7 +445,9 @@ std::string FindConflict(const Plan& plan) {
     }
     for (size_t t = 0; t < touches.size(); ++t) {
       const Touch& a = touches[t];
-      if (a.bytes.begin < 0 || a.bytes.end > plan.arena_bytes) {
+      const Tier tier = plan.buffers[a.buffer].tier;
+      const int64_t begin = ArenaBegin(plan, tier);
+      if (a.bytes.begin < begin || a.bytes.end > begin + plan.arena_bytes[tier]) {
         return absl::StrCat("%", a.instruction, " leaves the arena");
       }
       for (size_t u = t + 1; u < touches.size(); ++u) {
@@ -449,7 +468,7 @@ std::vector<uint64_t> RunOnHashes(const Plan& plan, DType dtype) {
   return HashMachine(plan, dtype).Run();
 }
 
-int64_t MostAliveByClosure(const Plan& plan) {
+int64_t MostAliveByClosure(const Plan& plan, Tier tier) {
   const std::vector<std::vector<bool>> before = ClosureOf(plan);
   const size_t count = plan.instructions.size();
   std::vector<std::vector<int>> users(plan.buffers.size());
@@ -462,6 +481,7 @@ int64_t MostAliveByClosure(const Plan& plan) {
   for (size_t i = 0; i < count; ++i) {
     int64_t alive = 0;
     for (size_t b = 0; b < plan.buffers.size(); ++b) {
+      if (plan.buffers[b].tier != tier) continue;
       const auto earlier = [&](int user) { return before[i][user]; };
       const auto later = [&](int user) { return before[user][i]; };
       const bool dead = std::all_of(users[b].begin(), users[b].end(), earlier) ||

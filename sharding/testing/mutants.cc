@@ -276,6 +276,10 @@ class MutantMaker {
       shift("offset shifted", plan_.buffers[b].offset + kShift);
       shift("offset shifted", plan_.buffers[b].offset - kShift);
       for (const Buffer& other : plan_.buffers) shift("offset of another", other.offset, 20);
+      if (plan_.buffers[b].tier != Tier::kHost || !Chosen("tier", 1)) continue;
+      Plan plan = plan_;
+      plan.buffers[b].tier = Tier::kDevice;
+      visit_({"tier", plan.buffers[b].name, std::move(plan)});
     }
   }
 

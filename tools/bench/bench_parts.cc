@@ -142,7 +142,8 @@ absl::Status BenchAdamW() {
   Triad triad(Cores());
   CpuDevice device({1, Cores(), 0});
   const auto tensor = [&](DType dtype) -> absl::StatusOr<Tensor> {
-    TESSERA_ASSIGN_OR_RETURN(std::byte * data, device.Allocate(kParameters * SizeOf(dtype)));
+    TESSERA_ASSIGN_OR_RETURN(std::byte * data,
+                             device.Allocate(MemoryKind::kDevice, kParameters * SizeOf(dtype)));
     return Tensor{data, dtype, {kParameters}};
   };
   TESSERA_ASSIGN_OR_RETURN(const Tensor gradient, tensor(DType::kBFloat16));
@@ -248,14 +249,15 @@ absl::Status BenchPlan() {
   const auto start = Clock::now();
   TESSERA_ASSIGN_OR_RETURN(const Plan plan, BuildPlan(model, options));
   const double built = SecondsSince(start);
-  TESSERA_RETURN_IF_ERROR(Verify(plan, model, int64_t{1} << 62));
+  TESSERA_RETURN_IF_ERROR(Verify(plan, model, kUnlimitedTiers));
   const double verified = SecondsSince(start);
   rusage usage = {};
   getrusage(RUSAGE_SELF, &usage);
   std::printf("plan of a GPT of 96 layers and 175B parameters on 1024 ranks at stage 3\n");
   std::printf("  %zu instructions, %s per rank; built in %.2f s, verified after %.2f s, with %s\n",
-              plan.instructions.size(), HumanBytes(static_cast<double>(plan.arena_bytes)).c_str(),
-              built, verified, HumanBytes(1024.0 * static_cast<double>(usage.ru_maxrss)).c_str());
+              plan.instructions.size(),
+              HumanBytes(static_cast<double>(plan.arena_bytes[Tier::kDevice])).c_str(), built,
+              verified, HumanBytes(1024.0 * static_cast<double>(usage.ru_maxrss)).c_str());
   PrintGoal(verified, 5.0, /*at_least=*/false);
   return absl::OkStatus();
 }

@@ -205,7 +205,10 @@ TEST(MpirunErrorsTest, KeepsTheRanksLinesAndOneError) {
       "tessera: a rank that speaks between\n"
       "--------------------------------------------------------------------------\n"
       "[host:123] 1 more process has sent help message help-mpi-api.txt / mpi-abort\n"
+      "[host:45] PMIX ERROR: NOT_AVAILABLE in file dstore_base.c at line 671\n"
+      "[warn] Epoll MOD(1) on fd 27 failed. Old events were 6: Bad file descriptor\n"
       "mpirun: Forwarding signal 10 to job\n"
+      "[ 12%] of a rank's own\n"
       "unfinished";
   for (const size_t piece : {size_t{1}, size_t{7}, stream.size()}) {
     std::string passed;
@@ -214,7 +217,7 @@ TEST(MpirunErrorsTest, KeepsTheRanksLinesAndOneError) {
     errors.Finish();
     EXPECT_EQ(passed,
               "a warning\ntessera: error: rank 1: first\n"
-              "tessera: a rank that speaks between\nunfinished\n");
+              "tessera: a rank that speaks between\n[ 12%] of a rank's own\nunfinished\n");
     EXPECT_TRUE(errors.error_emitted());
     EXPECT_FALSE(errors.killed_rank());
     EXPECT_THAT(errors.comments(), StartsWith("Primary job  terminated"));

@@ -13,12 +13,22 @@ bool IsFrame(absl::string_view line) {
   return line.size() >= 20 && line.find_first_not_of('-') == absl::string_view::npos;
 }
 
-// mpirun's lines outside frames.
+// "[host:123] ", as Open MPI and PMIx start a line in any process of theirs.
+bool HasProcessTag(absl::string_view line) {
+  const size_t end = line.find("] ");
+  if (line.empty() || line[0] != '[' || end == absl::string_view::npos) return false;
+  const size_t colon = line.rfind(':', end);
+  if (colon == absl::string_view::npos || colon + 1 == end) return false;
+  return line.substr(colon + 1, end - colon - 1).find_first_not_of("0123456789") ==
+         absl::string_view::npos;
+}
+
+// mpirun's lines outside frames; "[warn]" and "[err]" come from its libevent, which
+// now and then meets a pipe of a rank that is gone.
 bool IsComment(absl::string_view line) {
   return absl::StartsWith(line, "mpirun:") || absl::StartsWith(line, "prterun:") ||
-         (absl::StartsWith(line, "[") &&
-          (absl::StrContains(line, ", errno = ") ||  // a read from a rank that is gone
-           absl::StrContains(line, "help message") || absl::StrContains(line, "help_aggregate")));
+         absl::StartsWith(line, "[warn] ") || absl::StartsWith(line, "[err] ") ||
+         HasProcessTag(line);
 }
 
 }  // namespace

@@ -19,6 +19,14 @@ int RanksHere() {
   return 1;
 }
 
+int LocalRank() {
+  for (const char* name : {"OMPI_COMM_WORLD_LOCAL_RANK", "SLURM_LOCALID"}) {
+    const char* const text = std::getenv(name);
+    if (text != nullptr) return static_cast<int>(std::strtol(text, nullptr, 10));
+  }
+  return 0;
+}
+
 int CoresPerRank() {
   const int machine = static_cast<int>(std::max(sysconf(_SC_NPROCESSORS_ONLN), 1L));
   cpu_set_t bound;

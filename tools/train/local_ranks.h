@@ -7,6 +7,9 @@ namespace tessera {
 // srun) says; 1 without one.
 int RanksHere();
 
+// Which of them this one is, from 0.
+int LocalRank();
+
 // The cores that this rank may use for itself: those it is bound to, or, where it
 // may use the whole machine like its neighbours, its share of them. At least 1.
 int CoresPerRank();

@@ -1,28 +1,49 @@
 #include "tools/train/matrix_rate.h"
 
 #include <algorithm>
+#include <array>
 #include <chrono>
-#include <vector>
 
 #include "core/tensor.h"
 #include "kernels/matmul.h"
 
 namespace tessera {
+namespace {
 
-absl::StatusOr<double> MeasureMatrixRate(Lane& lane, DType dtype) {
-  constexpr int64_t kSize = 1024;
-  constexpr int kTries = 5;
-  std::vector<std::byte> memory(3 * kSize * kSize * SizeOf(dtype));
-  const auto matrix = [&](int64_t i) {
-    return Tensor{memory.data() + i * kSize * kSize * SizeOf(dtype), dtype, {kSize, kSize}};
-  };
+constexpr int64_t kSmallest = 1024;
+constexpr int64_t kLargest = 8192;
+constexpr int kTries = 5;
+constexpr std::chrono::microseconds kLongEnough{500};  // for what starting it costs
+
+}  // namespace
+
+absl::StatusOr<double> MeasureMatrixRate(Device& device, DType dtype) {
+  const int64_t largest = device.backend() == Backend::kCuda ? kLargest : kSmallest;
+  std::array<std::byte*, 3> memory = {};
+  for (std::byte*& matrix : memory) {
+    TESSERA_ASSIGN_OR_RETURN(
+        matrix, device.Allocate(MemoryKind::kDevice, largest * largest * SizeOf(dtype)));
+  }
+  TESSERA_ASSIGN_OR_RETURN(
+      std::byte * workspace,
+      device.Allocate(MemoryKind::kDevice, LibraryWorkspaceBytes(device.backend())));
+  device.UseLibraryWorkspace(workspace);
   double best = 0;
-  for (int i = 0; i < kTries; ++i) {
-    const auto start = std::chrono::steady_clock::now();
-    TESSERA_RETURN_IF_ERROR(kernels::MatMul(lane, matrix(0), kernels::Transpose::kNo, matrix(1),
-                                            kernels::Transpose::kNo, nullptr, matrix(2)));
-    const std::chrono::duration<double> seconds = std::chrono::steady_clock::now() - start;
-    best = std::max(best, 2.0 * kSize * kSize * kSize / seconds.count());
+  for (int64_t size = kSmallest; size <= largest; size *= 2) {
+    const auto matrix = [&](int i) { return Tensor{memory[i], dtype, {size, size}}; };
+    std::chrono::steady_clock::duration shortest = std::chrono::hours(1);
+    for (int i = 0; i < kTries; ++i) {
+      const auto start = std::chrono::steady_clock::now();
+      device.lane(0).Enqueue([&] {
+        return kernels::MatMul(device.lane(0), matrix(0), kernels::Transpose::kNo, matrix(1),
+                               kernels::Transpose::kNo, nullptr, matrix(2));
+      });
+      TESSERA_RETURN_IF_ERROR(device.Join());
+      shortest = std::min(shortest, std::chrono::steady_clock::now() - start);
+    }
+    const double operations = 2.0 * static_cast<double>(size * size * size);
+    best = std::max(best, operations / std::chrono::duration<double>(shortest).count());
+    if (shortest >= kLongEnough) break;
   }
   return best;
 }

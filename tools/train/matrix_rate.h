@@ -9,7 +9,7 @@ namespace tessera {
 
 // Floating-point operations per second of a large matrix product on the lane's
 // threads: the best of a few. What a training step's rate is compared with.
-absl::StatusOr<double> MeasureMatrixRate(Lane& lane, DType dtype);
+absl::StatusOr<double> MeasureMatrixRate(Device& device, DType dtype);
 
 }  // namespace tessera
 

@@ -47,7 +47,7 @@ absl::Status Report::Step(int64_t step, double learning_rate, const StepResult& 
   progress.mfu = options_.flops_per_step / result.seconds / options_.peak_flops;
   progress.exposed_communication_seconds = result.exposed_communication_seconds;
   progress.bytes_sent = result.bytes_sent;
-  progress.memory = {{"device", options_.device_bytes}};
+  progress.memory = {{"device", options_.memory[Tier::kDevice]}};
   progress.seconds_left =
       spent_ / static_cast<double>(train_.size()) * static_cast<double>(options_.steps - step);
   ShowLive(ProgressLine(progress), step == options_.steps);
@@ -65,7 +65,7 @@ absl::Status Report::Step(int64_t step, double learning_rate, const StepResult& 
   line["bytes_sent"] = result.bytes_sent;
   line["control_bytes_sent"] = result.control_bytes_sent;
   for (const Tier tier : kTiers) {
-    line["memory"][std::string(NameOf(tier))] = tier == Tier::kDevice ? options_.device_bytes : 0;
+    line["memory"][std::string(NameOf(tier))] = options_.memory[tier];
   }
   return metrics_->Write(line);
 }

@@ -24,7 +24,7 @@ class Report {
     int64_t targets_per_step = 0;
     double flops_per_step = 0;  // of all ranks
     double peak_flops = 0;      // per second, of all ranks
-    int64_t device_bytes = 0;
+    TierBytes memory;
   };
   static absl::StatusOr<std::unique_ptr<Report>> Create(const Options& options);
 

@@ -10,7 +10,6 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "core/atomic_file.h"
-#include "core/cpu_device.h"
 #include "core/data/token_batches.h"
 #include "core/metrics/chrome_trace.h"
 #include "core/metrics/progress_line.h"
@@ -20,6 +19,7 @@
 #include "tools/train/local_ranks.h"
 #include "tools/train/matrix_rate.h"
 #include "tools/train/report.h"
+#include "tools/train/run_device.h"
 #include "tools/train/sampler.h"
 
 namespace tessera {
@@ -49,13 +49,13 @@ absl::StatusOr<std::unique_ptr<TokenBatches>> OpenData(const std::string& path,
 
 class Run {
  public:
-  Run(const RunConfig& config, const RunOutputs& outputs, Communicator& communicator,
-      std::function<void(const absl::Status&)> report_failure)
+  Run(const RunConfig& config, Backend backend, const RunOutputs& outputs,
+      Communicator& communicator, std::function<void(const absl::Status&)> report_failure)
       : config_(config),
+        backend_(backend),
         outputs_(outputs),
         communicator_(communicator),
-        report_failure_(std::move(report_failure)),
-        device_({kLanes, ThreadsOf(config), 0}) {}
+        report_failure_(std::move(report_failure)) {}
 
   absl::StatusOr<RunEnd> Train() {
     TESSERA_RETURN_IF_ERROR(SetUp());
@@ -93,15 +93,20 @@ class Run {
     }
     TESSERA_ASSIGN_OR_RETURN(Model model, MakeModel(config_));
     TrainerOptions options = MakeTrainerOptions(config_, communicator_.size());
-    options.device_capacity = DeviceCapacity(config_, RanksHere());
+    // On a device of its own, which is gone when the run's memory is taken.
+    TESSERA_ASSIGN_OR_RETURN(const double rate, MatrixRate());
+    TESSERA_ASSIGN_OR_RETURN(device_, MakeRunDevice(backend_, ThreadsOf(config_), communicator_));
+    options.capacity = CapacityOf(config_, backend_, RanksHere(), device_.free_bytes);
+    if (device_.free_bytes) {
+      TESSERA_RETURN_IF_ERROR(
+          CheckRun(config_, communicator_.size(), backend_, options.capacity).status());
+    }
     options.on_failure = report_failure_;
-    TESSERA_ASSIGN_OR_RETURN(trainer_,
-                             Trainer::Create(std::move(model), options, device_, communicator_));
+    TESSERA_ASSIGN_OR_RETURN(trainer_, Trainer::Create(std::move(model), options, *device_.device,
+                                                       communicator_, device_.collectives.get()));
     TESSERA_RETURN_IF_ERROR(trainer_->WarmUp(*train_));
     TESSERA_RETURN_IF_ERROR(CheckReserve());
 
-    TESSERA_ASSIGN_OR_RETURN(const double rate,
-                             MeasureMatrixRate(device_.lane(0), config_.precision));
     auto peak = static_cast<int64_t>(rate);
     TESSERA_RETURN_IF_ERROR(communicator_.AllReduceSum(absl::MakeSpan(&peak, 1)));
     if (communicator_.rank() != 0) return absl::OkStatus();
@@ -114,10 +119,16 @@ class Run {
     report.flops_per_step =
         trainer_->model().flops_per_sequence * static_cast<double>(config_.batch.global);
     report.peak_flops = static_cast<double>(peak);
-    report.device_bytes = trainer_->plans().arena_bytes;
+    report.memory = trainer_->plans().arena_bytes;
     TESSERA_ASSIGN_OR_RETURN(report_, Report::Create(report));
     Introduce(rate);
     return absl::OkStatus();
+  }
+
+  absl::StatusOr<double> MatrixRate() const {
+    TESSERA_ASSIGN_OR_RETURN(const std::unique_ptr<Device> device,
+                             MakeDevice(backend_, ThreadsOf(config_)));
+    return MeasureMatrixRate(*device, config_.precision);
   }
 
   // What is written late is found impossible early.
@@ -134,12 +145,13 @@ class Run {
       for (int64_t size : unit.sizes) parameters += size;
     }
     report_->Say(absl::StrFormat(
-        "%s parameters in %s on %d rank%s of %d thread%s, ZeRO stage %d, %s per rank, matrix "
+        "%s parameters in %s on %d rank%s of %s, ZeRO stage %d, %s per rank, matrix "
         "products at %s flop/s",
         HumanCount(static_cast<double>(parameters)), NameOf(config_.precision),
-        communicator_.size(), communicator_.size() == 1 ? "" : "s", ThreadsOf(config_),
-        ThreadsOf(config_) == 1 ? "" : "s", config_.zero.stage,
-        HumanBytes(static_cast<double>(trainer_->plans().arena_bytes)), HumanCount(rate)));
+        communicator_.size(), communicator_.size() == 1 ? "" : "s", device_.name,
+        config_.zero.stage,
+        HumanBytes(static_cast<double>(trainer_->plans().arena_bytes[Tier::kDevice])),
+        HumanCount(rate)));
     const std::string withdrawn = WithdrawnPromise(config_, communicator_.size());
     if (!withdrawn.empty()) report_->Say(absl::StrCat("note: ", withdrawn));
   }
@@ -164,10 +176,11 @@ class Run {
 
   // What libraries took beside the arena, once everything has been used.
   absl::Status CheckReserve() const {
-    const int64_t taken = AnonymousBytes() - trainer_->plans().arena_bytes;
+    const TierBytes& arenas = trainer_->plans().arena_bytes;
+    const int64_t taken = AnonymousBytes() - arenas[Tier::kDevice] - arenas[Tier::kHost];
     if (taken <= config_.memory.reserve) return absl::OkStatus();
     return absl::ResourceExhaustedError(
-        absl::StrCat("libraries and buffers beside the arena take ", taken,
+        absl::StrCat("libraries and buffers beside the arenas take ", taken,
                      " bytes, but memory.reserve is ", config_.memory.reserve, "; raise it to ",
                      HumanBytes(1.2 * static_cast<double>(taken)), " or more"));
   }
@@ -204,10 +217,11 @@ class Run {
   }
 
   const RunConfig& config_;
+  const Backend backend_;
   const RunOutputs& outputs_;
   Communicator& communicator_;
   const std::function<void(const absl::Status&)> report_failure_;
-  CpuDevice device_;
+  RunDevice device_;
   std::unique_ptr<TokenBatches> train_, validation_;
   std::unique_ptr<Trainer> trainer_;
   std::unique_ptr<Report> report_;  // on the first rank
@@ -216,14 +230,14 @@ class Run {
 
 }  // namespace
 
-absl::StatusOr<RunEnd> TrainRun(const RunConfig& config, const RunOutputs& outputs,
+absl::StatusOr<RunEnd> TrainRun(const RunConfig& config, Backend backend, const RunOutputs& outputs,
                                 Communicator& communicator,
                                 const std::function<void(const absl::Status&)>& report) {
   std::once_flag reported;
   const auto report_once = [&](const absl::Status& failure) {
     std::call_once(reported, [&] { report(failure); });
   };
-  absl::StatusOr<RunEnd> end = Run(config, outputs, communicator, report_once).Train();
+  absl::StatusOr<RunEnd> end = Run(config, backend, outputs, communicator, report_once).Train();
   if (!end.ok() && !absl::IsCancelled(end.status())) {
     report_once(end.status());
     communicator.Abort(end.status());

@@ -6,6 +6,7 @@
 
 #include "absl/status/statusor.h"
 #include "core/communicator.h"
+#include "core/device.h"
 #include "tools/run_config.h"
 
 namespace tessera {
@@ -24,7 +25,7 @@ enum class RunEnd : uint8_t { kDone, kStopped };
 // Of a failure the rank where it happened gets the cause, the others Cancelled;
 // `report` is called with the cause, once and on that rank alone, before the
 // others hear of it: they may end at once, and mpirun then ends this rank too.
-absl::StatusOr<RunEnd> TrainRun(const RunConfig& config, const RunOutputs& outputs,
+absl::StatusOr<RunEnd> TrainRun(const RunConfig& config, Backend backend, const RunOutputs& outputs,
                                 Communicator& communicator,
                                 const std::function<void(const absl::Status&)>& report);
 

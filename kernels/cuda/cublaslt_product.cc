@@ -1,0 +1,148 @@
+#include "kernels/cuda/cublaslt_product.h"
+
+#include <map>
+#include <memory>
+#include <mutex>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "core/status.h"
+
+namespace tessera::kernels::cuda {
+namespace {
+
+absl::Status CublasStatus(cublasStatus_t status, absl::string_view call) {
+  if (status == CUBLAS_STATUS_SUCCESS) return absl::OkStatus();
+  return absl::InternalError(
+      absl::StrCat(call, ": ", cublasLtGetStatusString(status), " (", status, ")"));
+}
+
+cudaDataType_t TypeOf(DType dtype) { return dtype == DType::kBFloat16 ? CUDA_R_16BF : CUDA_R_32F; }
+
+std::string TextOf(const ProductShape& shape) {
+  return absl::StrCat("matrix product [", shape.m, ", ", shape.k, "]",
+                      shape.transpose_a ? " transposed" : "", " by [", shape.k, ", ", shape.n, "]",
+                      shape.transpose_b ? " transposed" : "", shape.bias ? " with bias" : "",
+                      " in ", NameOf(shape.input), " to ", NameOf(shape.output));
+}
+
+constexpr int64_t kWorkspaceBytes = LibraryWorkspaceBytes(Backend::kCuda);
+
+// What was chosen for the shapes that were asked for, on one GPU.
+struct Cache {
+  cublasLtHandle_t handle = nullptr;
+  std::map<ProductShape, std::unique_ptr<CublasLtProduct>> products;
+};
+
+}  // namespace
+
+absl::StatusOr<const CublasLtProduct*> CublasLtProduct::Get(const ProductShape& shape) {
+  // Never destroyed: at exit, the CUDA runtime may have gone before.
+  static auto& mutex = *new std::mutex;
+  static auto& caches = *new std::map<int, Cache>;
+  const std::lock_guard lock(mutex);
+  int gpu = 0;
+  TESSERA_RETURN_IF_ERROR(CudaStatus(cudaGetDevice(&gpu), "cudaGetDevice"));
+  Cache& cache = caches[gpu];
+  if (cache.handle == nullptr) {
+    TESSERA_RETURN_IF_ERROR(CublasStatus(cublasLtCreate(&cache.handle), "cublasLtCreate"));
+  }
+  const auto found = cache.products.find(shape);
+  if (found != cache.products.end()) return found->second.get();
+  auto product = std::make_unique<CublasLtProduct>(shape);
+  TESSERA_RETURN_IF_ERROR(product->Choose(cache.handle));
+  return cache.products.emplace(shape, std::move(product)).first->second.get();
+}
+
+CublasLtProduct::~CublasLtProduct() {
+  for (cublasLtMatrixLayout_t layout : {first_, second_, output_}) {
+    if (layout != nullptr) cublasLtMatrixLayoutDestroy(layout);
+  }
+  if (operation_ != nullptr) cublasLtMatmulDescDestroy(operation_);
+}
+
+// A row-major matrix is its transpose to cuBLASLt, whose matrices are column-major:
+// d^T = op(b)^T op(a)^T.
+absl::Status CublasLtProduct::Choose(cublasLtHandle_t handle) {
+  handle_ = handle;
+  TESSERA_RETURN_IF_ERROR(
+      CublasStatus(cublasLtMatmulDescCreate(&operation_, CUBLAS_COMPUTE_32F, CUDA_R_32F),
+                   "cublasLtMatmulDescCreate"));
+  const auto set = [&](cublasLtMatmulDescAttributes_t attribute, auto value) {
+    return CublasStatus(
+        cublasLtMatmulDescSetAttribute(operation_, attribute, &value, sizeof(value)),
+        "cublasLtMatmulDescSetAttribute");
+  };
+  const auto operation = [](bool transpose) { return transpose ? CUBLAS_OP_T : CUBLAS_OP_N; };
+  TESSERA_RETURN_IF_ERROR(set(CUBLASLT_MATMUL_DESC_TRANSA, operation(shape_.transpose_b)));
+  TESSERA_RETURN_IF_ERROR(set(CUBLASLT_MATMUL_DESC_TRANSB, operation(shape_.transpose_a)));
+  if (shape_.bias) {
+    TESSERA_RETURN_IF_ERROR(set(CUBLASLT_MATMUL_DESC_EPILOGUE, CUBLASLT_EPILOGUE_BIAS));
+    TESSERA_RETURN_IF_ERROR(set(CUBLASLT_MATMUL_DESC_BIAS_DATA_TYPE, TypeOf(shape_.input)));
+  }
+
+  const auto layout = [](cublasLtMatrixLayout_t* made, DType dtype, int64_t rows, int64_t columns) {
+    return CublasStatus(
+        cublasLtMatrixLayoutCreate(made, TypeOf(dtype), static_cast<uint64_t>(columns),
+                                   static_cast<uint64_t>(rows), columns),
+        "cublasLtMatrixLayoutCreate");
+  };
+  const auto [m, n, k] = std::tuple(shape_.m, shape_.n, shape_.k);
+  TESSERA_RETURN_IF_ERROR(
+      layout(&first_, shape_.input, shape_.transpose_b ? n : k, shape_.transpose_b ? k : n));
+  TESSERA_RETURN_IF_ERROR(
+      layout(&second_, shape_.input, shape_.transpose_a ? k : m, shape_.transpose_a ? m : k));
+  TESSERA_RETURN_IF_ERROR(layout(&output_, shape_.output, m, n));
+
+  cublasLtMatmulPreference_t preference = nullptr;
+  TESSERA_RETURN_IF_ERROR(
+      CublasStatus(cublasLtMatmulPreferenceCreate(&preference), "cublasLtMatmulPreferenceCreate"));
+  const std::unique_ptr<cublasLtMatmulPreferenceOpaque_t,
+                        cublasStatus_t (*)(cublasLtMatmulPreference_t)>
+      owner(preference, &cublasLtMatmulPreferenceDestroy);
+  const auto prefer = [&](cublasLtMatmulPreferenceAttributes_t attribute, auto value) {
+    return CublasStatus(
+        cublasLtMatmulPreferenceSetAttribute(preference, attribute, &value, sizeof(value)),
+        "cublasLtMatmulPreferenceSetAttribute");
+  };
+  TESSERA_RETURN_IF_ERROR(
+      prefer(CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, static_cast<uint64_t>(kWorkspaceBytes)));
+  // Split sums only where a kernel of its own adds the parts, in their order.
+  TESSERA_RETURN_IF_ERROR(prefer(CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK,
+                                 static_cast<uint32_t>(CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE)));
+  for (const auto attribute :
+       {CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES,
+        CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES}) {
+    TESSERA_RETURN_IF_ERROR(prefer(attribute, static_cast<uint32_t>(shape_.alignment)));
+  }
+  cublasLtMatmulHeuristicResult_t result = {};
+  int found = 0;
+  const cublasStatus_t status = cublasLtMatmulAlgoGetHeuristic(
+      handle_, operation_, first_, second_, output_, output_, preference, 1, &result, &found);
+  if (status == CUBLAS_STATUS_NOT_SUPPORTED || (status == CUBLAS_STATUS_SUCCESS && found == 0)) {
+    return absl::UnimplementedError(
+        absl::StrCat("cuBLASLt has no algorithm for the ", TextOf(shape_)));
+  }
+  TESSERA_RETURN_IF_ERROR(CublasStatus(status, "cublasLtMatmulAlgoGetHeuristic"));
+  algorithm_ = result.algo;
+  return absl::OkStatus();
+}
+
+absl::Status CublasLtProduct::Run(CudaLane& lane, const void* a, const void* b, const void* bias,
+                                  void* d) const {
+  const float one = 1;
+  const float zero = 0;
+  if (shape_.bias) {
+    TESSERA_RETURN_IF_ERROR(
+        CublasStatus(cublasLtMatmulDescSetAttribute(operation_, CUBLASLT_MATMUL_DESC_BIAS_POINTER,
+                                                    &bias, sizeof(bias)),
+                     "cublasLtMatmulDescSetAttribute"));
+  }
+  const cublasStatus_t status = cublasLtMatmul(
+      handle_, operation_, &one, b, first_, a, second_, &zero, d, output_, d, output_, &algorithm_,
+      lane.library_workspace(), kWorkspaceBytes, lane.stream());
+  if (status == CUBLAS_STATUS_SUCCESS) return absl::OkStatus();
+  return CublasStatus(status, absl::StrCat("cublasLtMatmul, ", TextOf(shape_)));
+}
+
+}  // namespace tessera::kernels::cuda

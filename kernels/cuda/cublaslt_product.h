@@ -1,0 +1,62 @@
+#ifndef TESSERA_KERNELS_CUDA_CUBLASLT_PRODUCT_H_
+#define TESSERA_KERNELS_CUDA_CUBLASLT_PRODUCT_H_
+
+#include <cublasLt.h>
+
+#include <compare>
+#include <cstdint>
+
+#include "absl/status/statusor.h"
+#include "core/cuda_lane.h"
+#include "core/dtype.h"
+
+namespace tessera::kernels::cuda {
+
+// d [m, n] = op(a) [m, k] op(b) [k, n] (+ bias [n]), row-major and dense, with fp32
+// sums. All that decides which of cuBLASLt's algorithms is taken.
+struct ProductShape {
+  int64_t m = 0, n = 0, k = 0;
+  bool transpose_a = false;
+  bool transpose_b = false;
+  DType input = DType::kFloat32;
+  DType output = DType::kFloat32;
+  bool bias = false;
+  int alignment = 16;  // of all pointers, in bytes, as far as it matters
+
+  auto operator<=>(const ProductShape&) const = default;
+};
+
+// One such product on the current GPU, its algorithm chosen: the first of those that
+// cuBLASLt recommends for the shape, so by rule and never by timing. No algorithm
+// that adds partial sums in an order of its own is allowed, so the same operands
+// give the same bits.
+class CublasLtProduct {
+ public:
+  // From a cache, where the shape was asked for before. Unimplemented, naming the
+  // shape, where cuBLASLt has no algorithm for it. Callable from any thread.
+  static absl::StatusOr<const CublasLtProduct*> Get(const ProductShape& shape);
+
+  explicit CublasLtProduct(const ProductShape& shape) : shape_(shape) {}
+  CublasLtProduct(const CublasLtProduct&) = delete;
+  CublasLtProduct& operator=(const CublasLtProduct&) = delete;
+  ~CublasLtProduct();
+
+  // Issues it in the lane, which has the library's workspace. `bias` is null exactly
+  // if the shape has none. One thread at a time, as for all work of a device.
+  absl::Status Run(CudaLane& lane, const void* a, const void* b, const void* bias, void* d) const;
+
+ private:
+  absl::Status Choose(cublasLtHandle_t handle);
+
+  const ProductShape shape_;
+  cublasLtHandle_t handle_ = nullptr;
+  cublasLtMatmulDesc_t operation_ = nullptr;
+  cublasLtMatrixLayout_t first_ = nullptr;   // b, as cuBLASLt's a
+  cublasLtMatrixLayout_t second_ = nullptr;  // a
+  cublasLtMatrixLayout_t output_ = nullptr;
+  cublasLtMatmulAlgo_t algorithm_ = {};
+};
+
+}  // namespace tessera::kernels::cuda
+
+#endif  // TESSERA_KERNELS_CUDA_CUBLASLT_PRODUCT_H_

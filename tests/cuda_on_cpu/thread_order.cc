@@ -1,0 +1,74 @@
+#include "tests/cuda_on_cpu/thread_order.h"
+
+#include <array>
+#include <map>
+
+#include "tests/cuda_on_cpu/block_scheduler.h"
+
+namespace tessera::cuda_on_cpu {
+namespace {
+
+// Addresses that stand for an order.
+struct Order {
+  char block;
+  char barrier;
+  char warp[kMaxWarps];
+};
+
+// One launch's must not order another's. A ring, for launches that are this far
+// apart in time hide no race that nearer ones would not show.
+constexpr int kLaunches = 4096;
+Order orders[kLaunches];
+int launch = 0;
+
+// The threads of one stream's blocks. Each stream has its own: two of its launches
+// are ordered, two of different streams' are not.
+using Threads = std::array<void*, kMaxThreads>;
+auto& threads_of_stream = *new std::map<void*, Threads>;
+Threads* threads = nullptr;
+void* stream = nullptr;
+
+Order& Current() { return orders[launch]; }
+
+}  // namespace
+
+void BeginLaunch() {
+  if constexpr (!kThreadSanitizer) return;
+  launch = (launch + 1) % kLaunches;
+}
+
+void BeginThreads(int count) {
+  if constexpr (!kThreadSanitizer) return;
+  stream = CurrentTsanThread();
+  threads = &threads_of_stream[stream];
+  TsanRelease(&Current().block);
+  for (int i = 0; i < count; ++i) {
+    if ((*threads)[i] == nullptr) (*threads)[i] = CreateTsanThread();
+  }
+  for (int i = 0; i < count; ++i) {
+    SwitchTsanThread((*threads)[i]);
+    TsanAcquire(&Current().block);
+  }
+  SwitchTsanThread(stream);
+}
+
+void EndThreads(int count) {
+  if constexpr (!kThreadSanitizer) return;
+  for (int i = 0; i < count; ++i) {
+    SwitchTsanThread((*threads)[i]);
+    TsanRelease(&Current().block);
+  }
+  SwitchTsanThread(stream);
+  TsanAcquire(&Current().block);
+}
+
+void EnterThread(int thread) {
+  if constexpr (kThreadSanitizer) SwitchTsanThread((*threads)[thread]);
+}
+
+void ArriveAtBarrier() { TsanRelease(&Current().barrier); }
+void LeaveBarrier() { TsanAcquire(&Current().barrier); }
+void ArriveAtWarpBarrier(int warp) { TsanRelease(&Current().warp[warp]); }
+void LeaveWarpBarrier(int warp) { TsanAcquire(&Current().warp[warp]); }
+
+}  // namespace tessera::cuda_on_cpu

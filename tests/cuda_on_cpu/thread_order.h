@@ -1,0 +1,31 @@
+#ifndef TESSERA_TESTS_CUDA_ON_CPU_THREAD_ORDER_H_
+#define TESSERA_TESTS_CUDA_ON_CPU_THREAD_ORDER_H_
+
+#include "tests/cuda_on_cpu/sanitizer_hooks.h"
+
+// What ThreadSanitizer knows about the threads of a block. Each is one of its
+// threads; only what is said here orders what two of them do. Nothing without it.
+namespace tessera::cuda_on_cpu {
+
+// Whether a stack must not be used again in a block: the locals of two threads that
+// had the same one would look like a race.
+inline constexpr bool kFreshStacks = kThreadSanitizer;
+
+// A launch starts: nothing but streams orders it with other launches.
+void BeginLaunch();
+
+// All threads of a block come after all that the caller did, and the other way.
+void BeginThreads(int threads);
+void EndThreads(int threads);
+void EnterThread(int thread);
+
+// __syncthreads and __syncwarp: what comes after the last Arrive comes after all
+// that preceded each.
+void ArriveAtBarrier();
+void LeaveBarrier();
+void ArriveAtWarpBarrier(int warp);
+void LeaveWarpBarrier(int warp);
+
+}  // namespace tessera::cuda_on_cpu
+
+#endif  // TESSERA_TESTS_CUDA_ON_CPU_THREAD_ORDER_H_

@@ -1,0 +1,12 @@
+"""Build settings, without bazel_skylib."""
+
+def _string_flag_impl(ctx):
+    value = ctx.build_setting_value
+    if value not in ctx.attr.values:
+        fail("%s is %s, and must be one of %s" % (ctx.label, value, ", ".join(ctx.attr.values)))
+
+string_flag = rule(
+    implementation = _string_flag_impl,
+    attrs = {"values": attr.string_list(mandatory = True)},
+    build_setting = config.string(flag = True),
+)

@@ -1,0 +1,34 @@
+#include "tools/train/cuda_run_device.h"
+
+#include "core/cuda_device.h"
+#include "core/nccl_collectives.h"
+#include "core/status.h"
+#include "sharding/plan.h"
+#include "tools/train/local_ranks.h"
+
+namespace tessera {
+namespace {
+
+absl::StatusOr<std::unique_ptr<CudaDevice>> OwnGpu(int threads) {
+  TESSERA_ASSIGN_OR_RETURN(const int gpus, CountCudaDevices());
+  // A launcher may show each rank its own GPU alone, or all of them to every rank.
+  return CudaDevice::Create({.index = LocalRank() % gpus, .lanes = kLanes, .threads = threads});
+}
+
+}  // namespace
+
+absl::Status CheckCuda() { return CountCudaDevices().status(); }
+
+absl::StatusOr<RunDevice> MakeCudaRunDevice(int threads, Communicator& communicator) {
+  TESSERA_ASSIGN_OR_RETURN(std::unique_ptr<CudaDevice> device, OwnGpu(threads));
+  RunDevice run;
+  TESSERA_ASSIGN_OR_RETURN(run.collectives, MakeNcclCollectives(*device, communicator));
+  run.name = device->name();
+  TESSERA_ASSIGN_OR_RETURN(run.free_bytes, device->FreeBytes());
+  run.device = std::move(device);
+  return run;
+}
+
+absl::StatusOr<std::unique_ptr<Device>> MakeCudaDevice(int threads) { return OwnGpu(threads); }
+
+}  // namespace tessera

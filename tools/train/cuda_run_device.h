@@ -1,0 +1,16 @@
+#ifndef TESSERA_TOOLS_TRAIN_CUDA_RUN_DEVICE_H_
+#define TESSERA_TOOLS_TRAIN_CUDA_RUN_DEVICE_H_
+
+#include "tools/train/run_device.h"
+
+namespace tessera {
+
+// MakeRunDevice and MakeDevice for CUDA, and whether this rank could use it. In a
+// program that was built without CUDA they say so: Unimplemented.
+absl::Status CheckCuda();
+absl::StatusOr<RunDevice> MakeCudaRunDevice(int threads, Communicator& communicator);
+absl::StatusOr<std::unique_ptr<Device>> MakeCudaDevice(int threads);
+
+}  // namespace tessera
+
+#endif  // TESSERA_TOOLS_TRAIN_CUDA_RUN_DEVICE_H_

@@ -1,0 +1,44 @@
+#ifndef TESSERA_TOOLS_TRAIN_RUN_DEVICE_H_
+#define TESSERA_TOOLS_TRAIN_RUN_DEVICE_H_
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "absl/status/statusor.h"
+#include "core/collectives.h"
+#include "core/communicator.h"
+#include "core/device.h"
+
+namespace tessera {
+
+// What `--device` takes.
+enum class DeviceChoice : uint8_t { kAuto, kCpu, kCuda };
+absl::StatusOr<DeviceChoice> ParseDeviceChoice(const std::string& text);
+
+// The device on which a rank of a training run works, and how it reaches the others.
+struct RunDevice {
+  std::unique_ptr<Device> device;
+  std::unique_ptr<Collectives> collectives;  // goes before the device
+  std::string name;                          // "4 threads", "NVIDIA H100"
+  std::optional<int64_t> free_bytes;         // of its own memory, if it has any
+};
+
+// Which backend a run takes here: kAuto is CUDA where every rank has a GPU, else the
+// CPU. Every rank of `communicator` calls this. `why`, if not null, gets the reason
+// why kAuto took the CPU in a program that was built with CUDA. Unavailable or
+// Unimplemented, saying why, if kCuda was chosen and this rank cannot.
+absl::StatusOr<Backend> ChooseBackend(DeviceChoice choice, Communicator& communicator,
+                                      std::string* why);
+
+// Every rank of `communicator`, which must outlive the result, calls this. On the
+// CPU, `threads` compute; on CUDA, each rank of a machine takes a GPU of its own.
+absl::StatusOr<RunDevice> MakeRunDevice(Backend backend, int threads, Communicator& communicator);
+
+// The device alone, for work that needs no other rank.
+absl::StatusOr<std::unique_ptr<Device>> MakeDevice(Backend backend, int threads);
+
+}  // namespace tessera
+
+#endif  // TESSERA_TOOLS_TRAIN_RUN_DEVICE_H_
