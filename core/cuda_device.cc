@@ -290,6 +290,7 @@ void CudaDevice::FailIf(cudaError_t error, const char* call) {
 absl::Status CudaDevice::Join() {
   Activate();
   absl::Status status = WaitForStreams();
+  if (status.ok() && !failed_ && confirm_) status = confirm_();
   if (status.ok()) status = CheckFault();
   if (status.ok() && !failed_) status = ReadStamps();
   if (!status.ok()) Fail(status);
