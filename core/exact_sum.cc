@@ -24,24 +24,9 @@ void PropagateCarries(std::array<int64_t, kSize>& limbs) {
 }  // namespace
 
 void ExactSum::Add(double value) {
-  const uint64_t bits = std::bit_cast<uint64_t>(value);
-  const int exponent = static_cast<int>(bits >> 52 & 0x7ff);
-  uint64_t mantissa = bits & ((uint64_t{1} << 52) - 1);
-  const bool negative = bits >> 63 != 0;
-  if (exponent == 0x7ff) {
-    ++words[mantissa != 0 ? kNan : negative ? kNegativeInfinity : kPositiveInfinity];
-    return;
-  }
-  if (exponent != 0) mantissa |= uint64_t{1} << 52;
-  // value = mantissa * 2^(position - 1074)
-  const int position = exponent == 0 ? 0 : exponent - 1;
-  const int shift = position % 32;
-  const uint64_t low = (mantissa & kLimbMask) << shift;
-  const uint64_t high = ((mantissa >> 32) << shift) + (low >> 32);
-  const auto parts = {low & kLimbMask, high & kLimbMask, high >> 32};
-  int64_t* limb = words.data() + position / 32;
-  for (const uint64_t part : parts) {
-    *limb++ += negative ? -static_cast<int64_t>(part) : static_cast<int64_t>(part);
+  const Terms terms = TermsOf(value);
+  for (int i = 0; i < Terms::kCount && terms.first + i < kWords; ++i) {
+    words[terms.first + i] += terms.values[i];
   }
 }
 

@@ -3,6 +3,9 @@
 
 #include <array>
 #include <cstdint>
+#include <cstring>
+
+#include "core/host_device.h"
 
 namespace tessera {
 
@@ -19,12 +22,43 @@ struct ExactSum {
   // -infinities were added.
   std::array<int64_t, kWords> words{};
 
+  // A double as what it adds: values[i] to words[first + i].
+  struct Terms {
+    static constexpr int kCount = 3;
+    int first = 0;
+    int64_t values[kCount] = {};
+  };
+  TESSERA_HOST_DEVICE static Terms TermsOf(double value);
+
   void Add(double value);
   void Merge(const ExactSum& other);
   // The exact sum, rounded once to nearest, ties to even. An infinity or a NaN
   // if such was added.
   double Value() const;
 };
+
+TESSERA_HOST_DEVICE inline ExactSum::Terms ExactSum::TermsOf(double value) {
+  uint64_t bits = 0;
+  std::memcpy(&bits, &value, sizeof(bits));
+  const int exponent = static_cast<int>(bits >> 52 & 0x7ff);
+  uint64_t mantissa = bits & ((uint64_t{1} << 52) - 1);
+  const bool negative = bits >> 63 != 0;
+  if (exponent == 0x7ff) {
+    // The counts follow the limbs: NaNs, +infinities, -infinities.
+    return {kLimbs + (mantissa != 0 ? 0 : negative ? 2 : 1), {1}};
+  }
+  if (exponent != 0) mantissa |= uint64_t{1} << 52;
+  // value = mantissa * 2^(position - 1074)
+  const int position = exponent == 0 ? 0 : exponent - 1;
+  const int shift = position % 32;
+  const uint64_t low = (mantissa & 0xffffffffu) << shift;
+  const uint64_t high = ((mantissa >> 32) << shift) + (low >> 32);
+  const int64_t sign = negative ? -1 : 1;
+  return {
+      position / 32,
+      {sign * static_cast<int64_t>(low & 0xffffffffu),
+       sign * static_cast<int64_t>(high & 0xffffffffu), sign * static_cast<int64_t>(high >> 32)}};
+}
 
 }  // namespace tessera
 

@@ -1,5 +1,8 @@
 #include "kernels/column_sum.h"
 
+#include <algorithm>
+
+#include "kernels/cuda/workspace.h"
 #include "kernels/dispatch.h"
 
 namespace tessera::kernels {
@@ -8,7 +11,8 @@ TESSERA_DECLARE_BACKENDS(ColumnSum);
 TESSERA_DECLARE_BACKENDS(ColumnSumWorkspace);
 
 int64_t ColumnSumWorkspace(int64_t rows, int64_t columns) {
-  return cpu::ColumnSumWorkspace(rows, columns);
+  return std::max(cpu::ColumnSumWorkspace(rows, columns),
+                  RoundUpToAlignment(cuda::ColumnSumWorkspaceBytes(rows, columns)));
 }
 
 absl::Status ColumnSum(Lane& lane, const Tensor& x, const Tensor& out, std::byte* workspace) {

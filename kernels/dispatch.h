@@ -1,7 +1,16 @@
 #ifndef TESSERA_KERNELS_DISPATCH_H_
 #define TESSERA_KERNELS_DISPATCH_H_
 
+#include <cstdint>
+
 #include "core/device.h"
+
+namespace tessera::kernels {
+
+// Workspaces are laid out one behind the other.
+constexpr int64_t RoundUpToAlignment(int64_t bytes) { return (bytes + 63) / 64 * 64; }
+
+}  // namespace tessera::kernels
 
 // A public kernel F(lane, ...) runs as kernels::cpu::F or kernels::cuda::F, which
 // have its signature, as the lane has it.

@@ -1,5 +1,8 @@
 #include "kernels/embedding.h"
 
+#include <algorithm>
+
+#include "kernels/cuda/workspace.h"
 #include "kernels/dispatch.h"
 
 namespace tessera::kernels {
@@ -9,7 +12,8 @@ TESSERA_DECLARE_BACKENDS(EmbeddingBackward);
 TESSERA_DECLARE_BACKENDS(EmbeddingBackwardWorkspace);
 
 int64_t EmbeddingBackwardWorkspace(int64_t vocabulary, int64_t tokens) {
-  return cpu::EmbeddingBackwardWorkspace(vocabulary, tokens);
+  return std::max(cpu::EmbeddingBackwardWorkspace(vocabulary, tokens),
+                  RoundUpToAlignment(cuda::EmbeddingBackwardWorkspaceBytes(vocabulary, tokens)));
 }
 
 absl::Status EmbeddingForward(Lane& lane, const Tensor& tokens, const Tensor& token_table,

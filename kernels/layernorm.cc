@@ -1,5 +1,8 @@
 #include "kernels/layernorm.h"
 
+#include <algorithm>
+
+#include "kernels/cuda/workspace.h"
 #include "kernels/dispatch.h"
 
 namespace tessera::kernels {
@@ -9,7 +12,8 @@ TESSERA_DECLARE_BACKENDS(LayerNormBackward);
 TESSERA_DECLARE_BACKENDS(LayerNormBackwardWorkspace);
 
 int64_t LayerNormBackwardWorkspace(int64_t rows, int64_t width) {
-  return cpu::LayerNormBackwardWorkspace(rows, width);
+  return std::max(cpu::LayerNormBackwardWorkspace(rows, width),
+                  RoundUpToAlignment(cuda::NormalizationBackwardWorkspaceBytes(rows, width, 2)));
 }
 
 absl::Status LayerNormForward(Lane& lane, const Tensor& x, const Tensor* residual,

@@ -1,14 +1,16 @@
 #include "kernels/linear_cross_entropy.h"
 
+#include <algorithm>
+
 #include "kernels/dispatch.h"
 
 namespace tessera::kernels {
 
 TESSERA_DECLARE_BACKENDS(LinearCrossEntropy);
-TESSERA_DECLARE_BACKENDS(LinearCrossEntropyWorkspace);
 
 int64_t LinearCrossEntropyWorkspace(int64_t rows, int64_t vocabulary) {
-  return cpu::LinearCrossEntropyWorkspace(rows, vocabulary);
+  return LinearCrossEntropyLossBytes(rows) +
+         std::min(rows, kLinearCrossEntropyRows) * vocabulary * SizeOf(DType::kFloat32);
 }
 
 absl::Status LinearCrossEntropy(Lane& lane, const Tensor& x, const Tensor& weight,

@@ -10,6 +10,13 @@
 
 namespace tessera::kernels {
 
+// Rows whose logits exist at once, and what precedes them in the workspace: a loss of
+// every row, as a double.
+inline constexpr int64_t kLinearCrossEntropyRows = 256;
+constexpr int64_t LinearCrossEntropyLossBytes(int64_t rows) {
+  return (rows * SizeOf(DType::kFloat64) + 63) / 64 * 64;
+}
+
 // Bytes of workspace that LinearCrossEntropy needs: a chunk's fp32 logits.
 int64_t LinearCrossEntropyWorkspace(int64_t rows, int64_t vocabulary);
 

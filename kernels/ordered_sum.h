@@ -40,6 +40,10 @@ struct AccumulateArguments {
   const Tensor* total = nullptr;
 };
 
+// The elements of every tensor in `arguments`, once it is checked that they and the
+// slots are as said above.
+int64_t CheckedElements(const AccumulateArguments& arguments);
+
 // Inserts `pieces` into a counter of as many elements. All sums are fp32, and the
 // same whatever the split of the leaves into calls.
 absl::Status AccumulateOrdered(Lane& lane, const AccumulateArguments& arguments);

@@ -11,6 +11,9 @@ namespace tessera::kernels {
 
 // Elements that are summed in doubles before they reach the exact accumulator.
 inline constexpr int64_t kSquareNormChunk = 1024;
+// A chunk's running sums: element i goes into sum i % 16, in order, and the upper half
+// of the sums is added to the lower one until one is left.
+inline constexpr int64_t kSquareNormSums = 16;
 
 // The sum of x's squares, added to (or, without `add`, written over) an ExactSum
 // in memory: int64 [ExactSum::kWords]. x is fp32 or bf16. Chunks start at x's

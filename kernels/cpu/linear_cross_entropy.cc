@@ -12,10 +12,6 @@
 namespace tessera::kernels::cpu {
 namespace {
 
-constexpr int64_t kChunk = 256;  // rows
-
-int64_t LossBytes(int64_t rows) { return (rows * SizeOf(DType::kFloat64) + 63) / 64 * 64; }
-
 // Turns logits into exponentials relative to the largest, and returns the loss.
 // Floats are summed over short pieces only, so the vocabulary's size costs no
 // accuracy.
@@ -45,10 +41,6 @@ void WriteGradient(const float* exponentials, int64_t vocabulary, int32_t target
 
 }  // namespace
 
-int64_t LinearCrossEntropyWorkspace(int64_t rows, int64_t vocabulary) {
-  return LossBytes(rows) + std::min(rows, kChunk) * vocabulary * SizeOf(DType::kFloat32);
-}
-
 absl::Status LinearCrossEntropy(Lane& lane, const Tensor& x, const Tensor& weight,
                                 const Tensor& targets, float gradient_scale, double* loss,
                                 const Tensor* d_logits, std::byte* workspace) {
@@ -68,9 +60,9 @@ absl::Status LinearCrossEntropy(Lane& lane, const Tensor& x, const Tensor& weigh
     }
   }
   double* losses = reinterpret_cast<double*>(workspace);
-  float* logits = reinterpret_cast<float*>(workspace + LossBytes(rows));
-  for (int64_t first = 0; first < rows; first += kChunk) {
-    const int64_t count = std::min(kChunk, rows - first);
+  float* logits = reinterpret_cast<float*>(workspace + LinearCrossEntropyLossBytes(rows));
+  for (int64_t first = 0; first < rows; first += kLinearCrossEntropyRows) {
+    const int64_t count = std::min(kLinearCrossEntropyRows, rows - first);
     const Tensor chunk{
         static_cast<std::byte*>(x.data) + first * width * SizeOf(x.dtype), x.dtype, {count, width}};
     TESSERA_RETURN_IF_ERROR(MatMul(lane, chunk, Transpose::kNo, weight, Transpose::kYes, nullptr,

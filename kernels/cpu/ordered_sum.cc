@@ -109,31 +109,10 @@ class BlockCounter {
   alignas(64) float scratch_[kMaximumDepth][kBlock];
 };
 
-void CheckSlots(absl::Span<const Slot> slots, const std::vector<int>& levels, int64_t elements) {
-  TESSERA_CHECK(slots.size() == levels.size(), "wrong number of slots");
-  for (size_t i = 0; i < slots.size(); ++i) {
-    TESSERA_CHECK(slots[i].level == levels[i], "wrong slot");
-    TESSERA_CHECK(slots[i].sum.elements() == elements, "wrong size of a slot");
-  }
-}
-
 }  // namespace
 
 absl::Status AccumulateOrdered(Lane& lane, const AccumulateArguments& arguments) {
-  const bool finish = arguments.total != nullptr;
-  const int64_t leaves = arguments.leaves_before + static_cast<int64_t>(arguments.pieces.size());
-  TESSERA_CHECK(leaves > 0, "a sum of nothing");
-  const int64_t elements = finish                     ? arguments.total->elements()
-                           : arguments.pieces.empty() ? arguments.slots_before[0].sum.elements()
-                                                      : arguments.pieces[0].elements();
-  for (const Tensor& piece : arguments.pieces) {
-    TESSERA_CHECK(piece.elements() == elements, "pieces differ in size");
-  }
-  CheckSlots(arguments.slots_before, OccupiedSlots(arguments.leaves_before, arguments.group),
-             elements);
-  CheckSlots(arguments.slots_after,
-             finish ? std::vector<int>{} : OccupiedSlots(leaves, arguments.group), elements);
-
+  const int64_t elements = CheckedElements(arguments);
   lane.pool().For((elements + kTile - 1) / kTile, [&](int64_t tile) {
     const int64_t end = std::min(elements, (tile + 1) * kTile);
     for (int64_t first = tile * kTile; first < end; first += kBlock) {

@@ -11,7 +11,7 @@ namespace tessera::kernels::cpu {
 namespace {
 
 constexpr int64_t kTile = 64 * kSquareNormChunk;
-constexpr int64_t kSums = 16;  // running sums of a chunk, added pairwise at its end
+constexpr int64_t kSums = kSquareNormSums;
 
 // A float's square is exact in a double.
 double ChunkSquares(const Tensor& x, int64_t first, int64_t count) {

@@ -105,8 +105,8 @@ absl::Status CublasLtProduct::Choose(cublasLtHandle_t handle) {
         cublasLtMatmulPreferenceSetAttribute(preference, attribute, &value, sizeof(value)),
         "cublasLtMatmulPreferenceSetAttribute");
   };
-  TESSERA_RETURN_IF_ERROR(prefer(CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES,
-                                 static_cast<uint64_t>(kWorkspaceBytes)));
+  TESSERA_RETURN_IF_ERROR(
+      prefer(CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, static_cast<uint64_t>(kWorkspaceBytes)));
   // Split sums only where a kernel of its own adds the parts, in their order.
   TESSERA_RETURN_IF_ERROR(prefer(CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK,
                                  static_cast<uint32_t>(CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE)));

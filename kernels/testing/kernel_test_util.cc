@@ -69,6 +69,12 @@ std::vector<double> Array::values() const {
   return values;
 }
 
+Array Array::Copy() const {
+  Array copy(tensor_.dtype, tensor_.shape);
+  std::memcpy(copy.bytes(), bytes(), static_cast<size_t>(tensor_.bytes()));
+  return copy;
+}
+
 bool Array::SameBits(const Array& other) const {
   return tensor_.dtype == other.tensor_.dtype && tensor_.shape == other.tensor_.shape &&
          std::memcmp(memory_.get(), other.memory_.get(), static_cast<size_t>(tensor_.bytes())) == 0;

@@ -44,6 +44,7 @@ class Array {
   const Tensor& tensor() const { return tensor_; }
   std::byte* bytes() const { return memory_.get(); }
   std::vector<double> values() const;
+  Array Copy() const;
   // Equal shape, dtype and bytes.
   bool SameBits(const Array& other) const;
 
