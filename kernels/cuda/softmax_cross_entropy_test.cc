@@ -7,6 +7,7 @@
 #include <utility>
 #include <vector>
 
+#include "core/sanitizers.h"
 #include "gtest/gtest.h"
 #include "kernels/testing/cuda_test_util.h"
 
