@@ -290,6 +290,7 @@ void CudaDevice::FailIf(cudaError_t error, const char* call) {
 absl::Status CudaDevice::Join() {
   Activate();
   absl::Status status = WaitForStreams();
+  if (status.ok() && !failed_ && confirm_) status = confirm_();
   if (status.ok()) status = CheckFault();
   if (status.ok() && !failed_) status = ReadStamps();
   if (!status.ok()) Fail(status);
@@ -323,7 +324,7 @@ absl::Status CudaDevice::WaitForStreams() {
 }
 
 absl::Status CudaDevice::CheckFault() {
-  if (fault_->kind == CudaFault::kNone) return absl::OkStatus();
+  if (fault_ == nullptr || fault_->kind == CudaFault::kNone) return absl::OkStatus();
   const CudaFault fault = std::exchange(*fault_, CudaFault());
   return absl::OutOfRangeError(
       absl::StrCat(fault.kind == CudaFault::kTokenOutOfRange ? "token " : "target ", fault.value,

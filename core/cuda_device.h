@@ -8,6 +8,7 @@
 #include <memory>
 #include <mutex>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "core/cuda_lane.h"
@@ -50,6 +51,10 @@ class CudaDevice final : public Device {
   // call wins. Callable from any thread.
   void Fail(const absl::Status& status);
 
+  // Has every Join end with `confirm`, whose failure is the device's: streams also run
+  // empty when what they ran was given up. Null for none.
+  void ConfirmWith(std::function<absl::Status()> confirm) { confirm_ = std::move(confirm); }
+
   // Makes this GPU the calling thread's: CUDA's calls are about the current one.
   void Activate() const;
 
@@ -88,6 +93,8 @@ class CudaDevice final : public Device {
   std::map<double*, cudaEvent_t> stamps_;
   std::vector<double*> stamped_;
   cudaEvent_t origin_ = nullptr;
+
+  std::function<absl::Status()> confirm_;
 
   std::atomic<bool> failed_ = false;
   std::mutex failure_mutex_;

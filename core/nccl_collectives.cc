@@ -68,7 +68,10 @@ class NcclCollectives final : public Collectives {
       wake_.notify_all();
       watcher_.join();
     }
-    if (communicator_ != nullptr) ncclCommDestroy(communicator_);
+    device_.ConfirmWith(nullptr);
+    if (communicator_ == nullptr) return;
+    // To destroy it is to wait for the others, who may be gone.
+    Look().ok() ? ncclCommDestroy(communicator_) : ncclCommAbort(communicator_);
   }
 
   absl::Status Join() {
@@ -81,6 +84,7 @@ class NcclCollectives final : public Collectives {
     device_.Activate();
     TESSERA_RETURN_IF_ERROR(
         NcclStatus(ncclCommInitRank(&communicator_, size_, id, rank_), "ncclCommInitRank"));
+    device_.ConfirmWith([this] { return Look(); });
     watcher_ = std::thread([this] { Watch(); });
     return absl::OkStatus();
   }

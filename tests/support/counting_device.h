@@ -5,14 +5,15 @@
 #include <functional>
 #include <memory>
 
-#include "core/cpu_device.h"
+#include "core/device.h"
 
 namespace tessera::testing {
 
-// A CpuDevice that counts what is allocated on it.
+// Counts what is allocated on a device.
 class CountingDevice final : public Device {
  public:
-  explicit CountingDevice(const CpuDeviceOptions& options) : device_(options) {}
+  // `device` must outlive it.
+  explicit CountingDevice(Device& device) : device_(device) {}
 
   int64_t allocations() const { return allocations_; }
   int64_t allocated_bytes(MemoryKind kind) const {
@@ -43,7 +44,7 @@ class CountingDevice final : public Device {
   absl::Status Join() override { return device_.Join(); }
 
  private:
-  CpuDevice device_;
+  Device& device_;
   int64_t allocations_ = 0;
   std::array<int64_t, 2> allocated_bytes_ = {};
 };

@@ -5,6 +5,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "core/cpu_device.h"
 #include "core/philox.h"
 #include "core/thread_communicator.h"
 #include "tests/support/counting_device.h"
@@ -79,15 +80,27 @@ absl::Status CheckMemory(const CountingDevice& device, const Trainer& trainer) {
 
 }  // namespace
 
+namespace {
+
+absl::StatusOr<RankDevice> MakeRankDevice(const RunOptions& options, Communicator& communicator) {
+  if (options.make_device) return options.make_device(communicator);
+  const uint64_t jitter =
+      options.jitter_seed == 0 ? 0 : options.jitter_seed * 100 + communicator.rank();
+  return RankDevice{std::make_unique<CpuDevice>(CpuDeviceOptions{kLanes, options.threads, jitter}),
+                    nullptr};
+}
+
+}  // namespace
+
 absl::StatusOr<Outcome> TrainAsRank(const Model& model, const RunOptions& options,
                                     BatchSource& source, Communicator& communicator) {
   TrainerOptions trainer_options = options.trainer;
   trainer_options.plan.accumulation = static_cast<int>(options.micro_batches / communicator.size());
-  const uint64_t jitter =
-      options.jitter_seed == 0 ? 0 : options.jitter_seed * 100 + communicator.rank();
-  CountingDevice device({kLanes, options.threads, jitter});
-  TESSERA_ASSIGN_OR_RETURN(std::unique_ptr<Trainer> trainer,
-                           Trainer::Create(model, trainer_options, device, communicator));
+  TESSERA_ASSIGN_OR_RETURN(const RankDevice rank_device, MakeRankDevice(options, communicator));
+  CountingDevice device(*rank_device.device);
+  TESSERA_ASSIGN_OR_RETURN(
+      std::unique_ptr<Trainer> trainer,
+      Trainer::Create(model, trainer_options, device, communicator, rank_device.collectives.get()));
   TESSERA_RETURN_IF_ERROR(CheckMemory(device, *trainer));
   const Price price = PriceOf(trainer->plans().train);
   Outcome outcome;
@@ -114,7 +127,7 @@ absl::StatusOr<Outcome> TrainAsRank(const Model& model, const RunOptions& option
   return outcome;
 }
 
-void InThreadWorld(int world, const std::function<void(Communicator&)>& run) {
+void InThreadWorld(int world, const RankFunction& run) {
   const std::vector<std::unique_ptr<Communicator>> communicators = MakeThreadWorld(world);
   std::vector<std::thread> ranks;
   ranks.reserve(world);
@@ -124,10 +137,11 @@ void InThreadWorld(int world, const std::function<void(Communicator&)>& run) {
   for (std::thread& rank : ranks) rank.join();
 }
 
-absl::StatusOr<Outcome> TrainInThreads(const Model& model, const RunOptions& options,
-                                       BatchSource& source, int world) {
+absl::StatusOr<Outcome> TrainInThreads(
+    const Model& model, const RunOptions& options, BatchSource& source, int world,
+    const std::function<void(int, const RankFunction&)>& in_world) {
   std::vector<absl::StatusOr<Outcome>> outcomes(world, absl::UnknownError("did not run"));
-  InThreadWorld(world, [&](Communicator& communicator) {
+  in_world(world, [&](Communicator& communicator) {
     outcomes[communicator.rank()] = TrainAsRank(model, options, source, communicator);
   });
   for (const auto& outcome : outcomes) {

@@ -2,9 +2,12 @@
 #define TESSERA_TESTS_SUPPORT_TRAINING_H_
 
 #include <functional>
+#include <memory>
 #include <string>
 #include <vector>
 
+#include "absl/status/statusor.h"
+#include "core/collectives.h"
 #include "core/communicator.h"
 #include "core/data/batch_source.h"
 #include "models/module.h"
@@ -38,6 +41,12 @@ struct Outcome {
 // The first difference between two outcomes, for a failure message.
 std::string Difference(const Outcome& a, const Outcome& b);
 
+// What a rank computes on.
+struct RankDevice {
+  std::unique_ptr<Device> device;
+  std::unique_ptr<Collectives> collectives;  // null where the communicator will do
+};
+
 struct RunOptions {
   TrainerOptions trainer;
   int threads = 1;
@@ -45,10 +54,14 @@ struct RunOptions {
   int steps = 3;
   int64_t micro_batches = 8;  // of the global batch; accumulation follows
   double learning_rate = 1e-2;
+  // Null for a CPU with the threads and delays above.
+  std::function<absl::StatusOr<RankDevice>(Communicator&)> make_device;
 };
 
+using RankFunction = std::function<void(Communicator&)>;
+
 // Calls `run` in `world` threads, each a rank of its own, and waits for them.
-void InThreadWorld(int world, const std::function<void(Communicator&)>& run);
+void InThreadWorld(int world, const RankFunction& run);
 
 // Trains `model` as one rank of `communicator`'s world. Checks on the way that
 // memory and traffic are the plan's.
@@ -57,8 +70,9 @@ absl::StatusOr<Outcome> TrainAsRank(const Model& model, const RunOptions& option
 
 // The same in `world` ranks that are threads of this process; the first rank's
 // outcome, after checking that the others' are the same.
-absl::StatusOr<Outcome> TrainInThreads(const Model& model, const RunOptions& options,
-                                       BatchSource& source, int world);
+absl::StatusOr<Outcome> TrainInThreads(
+    const Model& model, const RunOptions& options, BatchSource& source, int world,
+    const std::function<void(int, const RankFunction&)>& in_world = InThreadWorld);
 
 }  // namespace tessera::testing
 

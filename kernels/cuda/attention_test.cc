@@ -1,0 +1,159 @@
+#include "kernels/attention.h"
+
+#include <cmath>
+#include <utility>
+#include <vector>
+
+#include "core/sanitizers.h"
+#include "gtest/gtest.h"
+#include "kernels/testing/attention_reference.h"
+#include "kernels/testing/cuda_test_util.h"
+#include "kernels/testing/kernel_test_util.h"
+
+namespace tessera::kernels {
+namespace {
+
+struct Result {
+  Array out;
+  Array log_sum_exp;
+  Array d_qkv;
+};
+
+class CudaAttentionTest : public CudaTest, public testing::WithParamInterface<DType> {
+ protected:
+  Result RunBoth(const AttentionCase& c, const Array& qkv, const Array& d_out) {
+    const DType dtype = qkv.tensor().dtype;
+    const DeviceArray device_qkv(qkv);
+    const DeviceArray device_d_out(d_out);
+    const DeviceArray out(dtype, c.Out());
+    const DeviceArray log_sum_exp(DType::kFloat32, c.Sums());
+    const DeviceArray d_qkv(dtype, c.Qkv());
+    const DeviceArray workspace =
+        DeviceWorkspace(AttentionBackwardWorkspace(c.batch, c.heads, c.length));
+    EXPECT_EQ(AttentionForward(lane(), device_qkv.tensor(), c.heads, c.kv_heads, c.dropout, c.key,
+                               out.tensor(), log_sum_exp.tensor()),
+              absl::OkStatus());
+    EXPECT_EQ(AttentionBackward(lane(), device_qkv.tensor(), out.tensor(), log_sum_exp.tensor(),
+                                device_d_out.tensor(), c.heads, c.kv_heads, c.dropout, c.key,
+                                d_qkv.tensor(), workspace.bytes()),
+              absl::OkStatus());
+    return {out.Download(), log_sum_exp.Download(), d_qkv.Download()};
+  }
+
+  void ExpectRight(const AttentionCase& c) {
+    SCOPED_TRACE(c.Name());
+    const Array qkv = RandomArray(GetParam(), c.Qkv(), 1, 1.5);
+    const Array d_out = RandomArray(GetParam(), c.Out(), 2);
+    const Result result = RunBoth(c, qkv, d_out);
+    const AttentionResult reference = ReferenceAttention(c, qkv.values());
+    // P, dS and out are rounded on the way.
+    const double tolerance = GetParam() == DType::kBFloat16 ? 1.5 * Tolerance(GetParam()) : 1e-5;
+    const double terms = static_cast<double>(c.heads / c.kv_heads) * (c.head_size > 100 ? 2 : 1);
+    ExpectClose(result.out, reference.out, tolerance, 0.5);
+    ExpectClose(result.log_sum_exp, reference.log_sum_exp, 1e-5);
+    ExpectClose(result.d_qkv, ReferenceAttentionGradient(c, qkv.values(), d_out.values()),
+                tolerance, terms);
+  }
+};
+
+// One row, a part of a tile, a tile, more than one of each kernel's tiles.
+TEST_P(CudaAttentionTest, Lengths) {
+  for (const int64_t length : {1, 3, 17, 64, 100, 255}) {
+    ExpectRight({.length = length, .heads = 2, .kv_heads = 2, .head_size = 32});
+  }
+}
+
+// Those that are compiled, and those padded to them, with rows that start at 16 bytes
+// and rows that do not.
+TEST_P(CudaAttentionTest, HeadSizes) {
+  for (const int64_t head_size : {1, 5, 16, 20, 40, 64, 80, 128, 200, 256}) {
+    ExpectRight({.length = 70, .heads = 2, .kv_heads = 2, .head_size = head_size});
+  }
+}
+
+TEST_P(CudaAttentionTest, DropoutDropsWhatTheKeySays) {
+  for (const int64_t length : {3, 17, 130}) {
+    ExpectRight({.batch = 2,
+                 .length = length,
+                 .heads = 2,
+                 .kv_heads = 2,
+                 .head_size = 24,
+                 .dropout = 0.3f});
+  }
+  ExpectRight({.length = 68, .head_size = 256, .dropout = 0.1f});
+}
+
+TEST_P(CudaAttentionTest, HeadsShareKeys) {
+  ExpectRight({.batch = 2, .length = 40, .heads = 6, .kv_heads = 2, .head_size = 16});
+  ExpectRight({.length = 70, .heads = 3, .kv_heads = 1, .head_size = 64, .dropout = 0.2f});
+}
+
+TEST_P(CudaAttentionTest, LongSequence) {
+  ExpectRight({.length = kSanitized ? 300 : 1024, .head_size = 64});
+}
+
+TEST_P(CudaAttentionTest, ScoresTooLargeToExponentiate) {
+  const AttentionCase c{.length = 70, .head_size = 4};
+  const Array qkv = RandomArray(GetParam(), c.Qkv(), 1, 60);
+  const Array d_out = RandomArray(GetParam(), c.Out(), 2);
+  const Result result = RunBoth(c, qkv, d_out);
+  for (const Array* array : {&result.out, &result.log_sum_exp, &result.d_qkv}) {
+    for (const double value : array->values()) ASSERT_TRUE(std::isfinite(value));
+  }
+}
+
+// What comes later must not matter: to the bit, for every tile that rows fall into.
+TEST_P(CudaAttentionTest, IsCausal) {
+  const AttentionCase c{.length = 140, .head_size = 32};
+  const Array qkv = RandomArray(GetParam(), c.Qkv(), 1);
+  const Array d_out = RandomArray(GetParam(), c.Out(), 2);
+  const std::vector<double> before = RunBoth(c, qkv, d_out).out.values();
+  for (const int64_t cut : {1, 31, 32, 63, 64, 127, 128, 139}) {
+    std::vector<double> values = qkv.values();
+    for (size_t i = cut * 3 * c.head_size; i < values.size(); ++i) values[i] = 1 - 3 * values[i];
+    const std::vector<double> after =
+        RunBoth(c, Array(GetParam(), c.Qkv(), values), d_out).out.values();
+    for (int64_t i = 0; i < cut * c.head_size; ++i) ASSERT_EQ(before[i], after[i]) << cut;
+    EXPECT_NE(before[cut * c.head_size], after[cut * c.head_size]);
+  }
+}
+
+// Whatever the order in which threads run.
+TEST_P(CudaAttentionTest, SameBitsEveryTime) {
+  const AttentionCase c{.length = 150, .heads = 2, .head_size = 40, .dropout = 0.1f};
+  const Array qkv = RandomArray(GetParam(), c.Qkv(), 1);
+  const Array d_out = RandomArray(GetParam(), c.Out(), 2);
+  const Result first = RunBoth(c, qkv, d_out);
+  ForSchedules([&] {
+    const Result again = RunBoth(c, qkv, d_out);
+    EXPECT_TRUE(again.out.SameBits(first.out));
+    EXPECT_TRUE(again.log_sum_exp.SameBits(first.log_sum_exp));
+    EXPECT_TRUE(again.d_qkv.SameBits(first.d_qkv));
+  });
+}
+
+TEST_P(CudaAttentionTest, LogSumExpMayBeAbsent) {
+  const AttentionCase c{.length = 5, .head_size = 8};
+  const Array qkv = RandomArray(GetParam(), c.Qkv(), 1);
+  const DeviceArray device_qkv(qkv);
+  const DeviceArray out(GetParam(), c.Out());
+  ASSERT_EQ(AttentionForward(lane(), device_qkv.tensor(), 1, 1, 0, c.key, out.tensor(), Tensor{}),
+            absl::OkStatus());
+  ExpectClose(out.Download(), ReferenceAttention(c, qkv.values()).out, 1.5 * Tolerance(GetParam()),
+              0.5);
+}
+
+TEST_P(CudaAttentionTest, HeadsTooLarge) {
+  const AttentionCase c{.head_size = 257};
+  const DeviceArray qkv(GetParam(), c.Qkv());
+  const DeviceArray out(GetParam(), c.Out());
+  EXPECT_EQ(AttentionForward(lane(), qkv.tensor(), 1, 1, 0, c.key, out.tensor(), Tensor{}).code(),
+            absl::StatusCode::kUnimplemented);
+}
+
+INSTANTIATE_TEST_SUITE_P(DTypes, CudaAttentionTest,
+                         testing::Values(DType::kFloat32, DType::kBFloat16),
+                         [](const auto& info) { return NameOf(info.param); });
+
+}  // namespace
+}  // namespace tessera::kernels

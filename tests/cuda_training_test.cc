@@ -1,0 +1,122 @@
+// Training on CUDA, on GPUs or where they are simulated.
+
+#include <cmath>
+#include <cstdlib>
+#include <map>
+#include <string>
+#include <tuple>
+#include <utility>
+
+#include "absl/strings/str_format.h"
+#include "core/sanitizers.h"
+#include "gtest/gtest.h"
+#include "tests/support/cuda_world.h"
+#include "tests/support/small_gpt2.h"
+
+namespace tessera::testing {
+namespace {
+
+struct Case {
+  DType dtype = DType::kBFloat16;
+  int stage = 0;
+  int world = 1;
+  bool recompute = false;
+  int prefetch = 1;
+  int64_t bucket_bytes = int64_t{32} << 20;
+
+  std::string ToString() const {
+    return absl::StrFormat("%s, stage %d, world %d, recompute %d, prefetch %d, bucket %d",
+                           NameOf(dtype), stage, world, recompute, prefetch, bucket_bytes);
+  }
+};
+
+absl::StatusOr<Outcome> TrainOnCuda(const Case& c, RunOptions options) {
+  options.trainer.plan.stage = c.stage;
+  options.trainer.plan.recompute = c.recompute;
+  options.trainer.plan.prefetch = c.prefetch;
+  options.trainer.plan.bucket_bytes = c.bucket_bytes;
+  options.make_device = MakeCudaRank;
+  SyntheticTokens source(kSmallVocabulary);
+  return TrainInThreads(SmallGpt2(c.dtype), options, source, c.world, InCudaWorld);
+}
+
+class CudaTrainingTest : public ::testing::Test {
+ protected:
+  static RunOptions Options() {
+    RunOptions options = SmallGpt2Options();
+    options.steps = 2;
+    options.micro_batches = 4;
+    return options;
+  }
+
+  // Every call has a seed of its own.
+  void ExpectSameBits(const Case& c) {
+    if (c.world > LargestCudaWorld()) return;
+    SetCudaSeed(++seed_);
+    SCOPED_TRACE(c.ToString() + absl::StrFormat(", seed %d", seed_));
+    static auto& references = *new std::map<DType, Outcome>;
+    const auto [reference, is_new] = references.try_emplace(c.dtype, Outcome{});
+    if (is_new) {
+      const absl::StatusOr<Outcome> outcome = TrainOnCuda({.dtype = c.dtype}, Options());
+      ASSERT_TRUE(outcome.ok()) << outcome.status();
+      reference->second = *outcome;
+    }
+    const absl::StatusOr<Outcome> outcome = TrainOnCuda(c, Options());
+    ASSERT_TRUE(outcome.ok()) << outcome.status();
+    EXPECT_EQ(Difference(reference->second, *outcome), "");
+  }
+
+  uint64_t seed_ = 0;
+};
+
+// Stages, worlds, buckets, prefetch and recomputation, each case with another order of
+// what streams and threads do. TESSERA_LONG=1 runs the whole product.
+TEST_F(CudaTrainingTest, SameBits) {
+  const bool everything = std::getenv("TESSERA_LONG") != nullptr;
+  int number = 0;
+  for (const DType dtype : {DType::kBFloat16, DType::kFloat32}) {
+    for (const int stage : {0, 1, 2, 3}) {
+      for (const int world : {1, 2, 4}) {
+        for (const int64_t bucket : {int64_t{1} << 10, int64_t{20} << 10, int64_t{32} << 20}) {
+          for (const int prefetch : {0, 1, 3}) {
+            for (const bool recompute : {false, true}) {
+              const int run_every = everything ? 1 : kSanitized ? 61 : 7;
+              if (number++ % run_every != 0) continue;
+              ASSERT_NO_FATAL_FAILURE(
+                  ExpectSameBits({dtype, stage, world, recompute, prefetch, bucket}));
+            }
+          }
+        }
+      }
+    }
+  }
+}
+
+// The backends agree to rounding, step by step.
+TEST_F(CudaTrainingTest, AgreesWithTheCpu) {
+  for (const DType dtype : {DType::kFloat32, DType::kBFloat16}) {
+    for (const int world : {1, 2}) {
+      if (world > LargestCudaWorld()) continue;
+      if (kSanitized && world == 1) continue;
+      SetCudaSeed(1000 + world);
+      RunOptions options = Options();
+      options.steps = kSanitized ? 5 : 20;
+      const Case c = {.dtype = dtype, .stage = world == 1 ? 0 : 3, .world = world};
+      SCOPED_TRACE(c.ToString());
+      const absl::StatusOr<Outcome> cuda = TrainOnCuda(c, options);
+      ASSERT_TRUE(cuda.ok()) << cuda.status();
+      SyntheticTokens source(kSmallVocabulary);
+      const absl::StatusOr<Outcome> cpu = TrainInThreads(SmallGpt2(dtype), options, source, 1);
+      ASSERT_TRUE(cpu.ok()) << cpu.status();
+      const double tolerance = dtype == DType::kFloat32 ? 2e-5 : 2e-2;
+      for (int step = 0; step < options.steps; ++step) {
+        EXPECT_NEAR(cuda->losses[step], cpu->losses[step], tolerance) << "step " << step;
+        EXPECT_NEAR(cuda->norms[step], cpu->norms[step], 5 * tolerance) << "step " << step;
+      }
+      EXPECT_NEAR(cuda->validation_loss, cpu->validation_loss, tolerance);
+    }
+  }
+}
+
+}  // namespace
+}  // namespace tessera::testing

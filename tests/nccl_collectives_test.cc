@@ -1,0 +1,179 @@
+#include "core/nccl_collectives.h"
+
+#include <chrono>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "core/cuda_device.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "tests/support/cuda_world.h"
+
+namespace tessera::testing {
+namespace {
+
+using ::testing::HasSubstr;
+
+constexpr int kLane = 1;
+
+std::vector<int> Worlds() {
+  std::vector<int> worlds;
+  for (const int world : {1, 2, 4}) {
+    if (world <= LargestCudaWorld()) worlds.push_back(world);
+  }
+  return worlds;
+}
+
+unsigned char Value(int rank, int64_t i, int round) {
+  return static_cast<unsigned char>(rank * 71 + i * 13 + round * 5 + 1);
+}
+
+// One rank's device, its collectives and some of its memory.
+class Rank {
+ public:
+  explicit Rank(Communicator& communicator)
+      : rank_(communicator.rank()), size_(communicator.size()) {
+    auto made = MakeCudaRank(communicator);
+    EXPECT_TRUE(made.ok()) << made.status();
+    made_ = *std::move(made);
+    send_ = *device().Allocate(MemoryKind::kDevice, kBytes);
+    out_ = *device().Allocate(MemoryKind::kDevice, kBytes);
+  }
+
+  Device& device() { return *made_.device; }
+  Collectives& collectives() { return *made_.collectives; }
+  Lane& lane() { return device().lane(kLane); }
+  std::byte* send() const { return send_; }
+  std::byte* out() const { return out_; }
+
+  // Fills `send` with this rank's values.
+  void Fill(int64_t bytes, int round) {
+    std::vector<unsigned char> values(bytes);
+    for (int64_t i = 0; i < bytes; ++i) values[i] = Value(rank_, i, round);
+    ASSERT_TRUE(device().CopyFromHost(values.data(), send_, bytes).ok());
+  }
+
+  std::vector<unsigned char> Run(int64_t bytes, const std::function<absl::Status()>& collective) {
+    lane().Enqueue(collective);
+    EXPECT_TRUE(device().Join().ok());
+    std::vector<unsigned char> values(bytes);
+    EXPECT_TRUE(device().CopyToHost(out_, values.data(), bytes).ok());
+    return values;
+  }
+
+  static constexpr int64_t kBytes = 1 << 14;
+
+ private:
+  const int rank_;
+  const int size_;
+  RankDevice made_;
+  std::byte* send_ = nullptr;
+  std::byte* out_ = nullptr;
+};
+
+void CheckCollectives(Communicator& communicator) {
+  Rank rank(communicator);
+  const int own = communicator.rank();
+  const int size = communicator.size();
+  int64_t sent = 0;
+  int round = 0;
+  for (const int64_t bytes : {0, 1, 17, 1000}) {
+    rank.Fill(size * bytes, ++round);
+    const auto gathered = rank.Run(size * bytes, [&] {
+      return rank.collectives().AllGather(rank.lane(), rank.send(), rank.out(), bytes);
+    });
+    for (int64_t i = 0; i < size * bytes; ++i) {
+      ASSERT_EQ(gathered[i], Value(static_cast<int>(i / bytes), i % bytes, round));
+    }
+    const auto exchanged = rank.Run((size - 1) * bytes, [&] {
+      return rank.collectives().AllToAll(rank.lane(), rank.send(), bytes, rank.out(), bytes);
+    });
+    for (int64_t i = 0; i < (size - 1) * bytes; ++i) {
+      const int slot = static_cast<int>(i / bytes);
+      const int from = slot < own ? slot : slot + 1;
+      ASSERT_EQ(exchanged[i], Value(from, own * bytes + i % bytes, round));
+    }
+    sent += 2 * (size - 1) * bytes;
+  }
+  EXPECT_EQ(rank.collectives().bytes_sent(), sent);
+
+  const std::vector<int64_t> words = {INT64_MAX - own, own, -5};
+  ASSERT_TRUE(rank.device().CopyFromHost(words.data(), rank.send(), 24).ok());
+  const auto sum = rank.Run(24, [&] {
+    return rank.collectives().AllReduceSum(rank.lane(),
+                                           reinterpret_cast<const int64_t*>(rank.send()),
+                                           reinterpret_cast<int64_t*>(rank.out()), 3);
+  });
+  uint64_t expected[3] = {};
+  for (int r = 0; r < size; ++r) {
+    expected[0] += static_cast<uint64_t>(INT64_MAX - r);
+    expected[1] += static_cast<uint64_t>(r);
+    expected[2] += static_cast<uint64_t>(int64_t{-5});
+  }
+  EXPECT_EQ(std::memcmp(sum.data(), expected, sizeof(expected)), 0);
+}
+
+TEST(NcclCollectives, MoveTheRightBytes) {
+  for (const int world : Worlds()) {
+    for (uint64_t seed = 1; seed <= 10; ++seed) {
+      SetCudaSeed(seed);
+      InCudaWorld(world, CheckCollectives);
+    }
+  }
+}
+
+// A gather in place, as the plan has it for parameters.
+TEST(NcclCollectives, GatherInPlace) {
+  for (const int world : Worlds()) {
+    InCudaWorld(world, [&](Communicator& communicator) {
+      Rank rank(communicator);
+      const int own = communicator.rank();
+      const unsigned char value = static_cast<unsigned char>(own + 1);
+      ASSERT_TRUE(rank.device().CopyFromHost(&value, rank.out() + own, 1).ok());
+      const auto gathered = rank.Run(world, [&] {
+        return rank.collectives().AllGather(rank.lane(), rank.out() + own, rank.out(), 1);
+      });
+      for (int r = 0; r < world; ++r) EXPECT_EQ(gathered[r], r + 1);
+    });
+  }
+}
+
+TEST(NcclCollectives, TwoRanksOnOneGpu) {
+  if (LargestCudaWorld() < 1) GTEST_SKIP() << "no GPU";
+  InCudaWorld(3, [](Communicator& communicator) {
+    auto device = CudaDevice::Create({.index = communicator.rank() == 2 ? 0 : communicator.rank()});
+    if (!device.ok()) return communicator.Abort(device.status());
+    const absl::Status status = MakeNcclCollectives(**device, communicator).status();
+    if (LargestCudaWorld() < 3) return;
+    EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument);
+    EXPECT_THAT(std::string(status.message()), HasSubstr("ranks 0 and 2 have the same GPU ("));
+    EXPECT_THAT(std::string(status.message()), HasSubstr("start at most one rank per GPU"));
+  });
+}
+
+// A rank that fails takes the others out of their collective.
+TEST(NcclCollectives, ALostPeerEndsTheWait) {
+  for (const int world : Worlds()) {
+    if (world == 1) continue;
+    InCudaWorld(world, [](Communicator& communicator) {
+      Rank rank(communicator);
+      rank.device().OnFailure(
+          [&rank](const absl::Status& /*status*/) { rank.collectives().Abort(); });
+      const auto start = std::chrono::steady_clock::now();
+      if (communicator.rank() == 1) {
+        communicator.Abort(absl::DataLossError("the disk is gone"));
+      } else {
+        rank.lane().Enqueue([&] {
+          return rank.collectives().AllGather(rank.lane(), rank.send(), rank.out(), 100);
+        });
+        const absl::Status status = rank.device().Join();
+        EXPECT_EQ(status, absl::CancelledError("rank 1: the disk is gone"));
+      }
+      EXPECT_LT(std::chrono::steady_clock::now() - start, std::chrono::seconds(10));
+    });
+  }
+}
+
+}  // namespace
+}  // namespace tessera::testing
