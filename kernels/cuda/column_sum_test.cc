@@ -16,6 +16,7 @@ TEST_F(CudaColumnSumTest, MatchesDoubles) {
     for (DType out_dtype : {DType::kFloat32, dtype}) {
       for (int64_t rows : {0, 1, 3, kSanitized ? 65 : 255}) {
         for (int64_t columns : {0, 1, 48, 513}) {
+          if (kSanitized && out_dtype != dtype) continue;
           const Array x = RandomArray(dtype, {rows, columns}, 1);
           const Array out(out_dtype, {columns});
           const std::vector<double> values = x.values();
