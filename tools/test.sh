@@ -43,7 +43,13 @@ bazel_tests() {
 }
 
 formatted() {
-  git ls-files '*.cc' '*.h' | xargs clang-format-14 --dry-run --Werror
+  git ls-files '*.cc' '*.cu' '*.h' | xargs clang-format-14 --dry-run --Werror
+}
+
+# What nvcc and the host's compiler write differently is in two headers alone.
+portable_kernels() {
+  ! git grep -nE '__shared__|<<<|\basm\b|\bcub\b' -- '*.cu' 'kernels/cuda/*.h' \
+    ':!kernels/cuda/launch.h' ':!kernels/cuda/tensor_core.h'
 }
 
 documented() {
@@ -55,6 +61,7 @@ bazel_tests "g++" --config=opt //...
 check "configuration reference" documented
 if [[ $mode == all ]]; then
   check "clang-format" formatted
+  check "portable kernels" portable_kernels
   check "clang-tidy" bazel build --config=tidy --keep_going --noshow_progress --ui_event_filters=-info //...
   bazel_tests "clang, address and undefined-behaviour sanitizers" \
     --config=clang --config=asan --config=ubsan //...

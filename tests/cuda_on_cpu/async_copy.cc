@@ -7,6 +7,7 @@
 #include "tests/cuda_on_cpu/block_scheduler.h"
 #include "tests/cuda_on_cpu/random.h"
 #include "tests/cuda_on_cpu/report.h"
+#include "tests/cuda_on_cpu/sanitizer_hooks.h"
 
 namespace tessera::cuda_on_cpu {
 namespace {
@@ -45,11 +46,15 @@ void StartCopy(void* destination, const void* source, int source_bytes) {
   if (Misaligned(destination) || Misaligned(source)) Report("cp.async of misaligned addresses");
   if (source_bytes < 0 || source_bytes > kBytes) Report("cp.async of %d bytes", source_bytes);
   Queue& queue = queues[CurrentThread()];
-  queue.copies.push_back({destination, source, source_bytes, false});
+  {
+    const AsTsanThread as_harness(HarnessTsanThread());
+    queue.copies.push_back({destination, source, source_bytes, false});
+  }
   if (RandomBelow(2) == 0) Land(queue.copies.back());
 }
 
 void CommitCopyGroup() {
+  const AsTsanThread as_harness(HarnessTsanThread());
   Queue& queue = queues[CurrentThread()];
   queue.group_ends.push_back(queue.copies.size());
 }

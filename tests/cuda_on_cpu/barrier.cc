@@ -12,6 +12,7 @@ namespace {
 
 uint32_t waiting[kMaxWarps];
 int arrived = 0;
+int opened = 0;
 int holding = 0;       // of those that arrived, with a predicate that holds
 int last_arrived = 0;  // of the barrier that opened last
 int last_holding = 0;
@@ -21,6 +22,7 @@ void Open() {
   last_holding = holding;
   arrived = 0;
   holding = 0;
+  ++opened;
   for (int w = 0; w < Warps(); ++w) {
     MakeReady(w, waiting[w]);
     waiting[w] = 0;
@@ -45,13 +47,14 @@ std::string Describe(int warp) {
 }
 
 void Arrive(bool predicate) {
-  ArriveAtBarrier();
+  const int barrier = opened;
+  ArriveAtBarrier(barrier);
   ++arrived;
   holding += predicate ? 1 : 0;
   waiting[CurrentWarp()] |= 1u << CurrentLane();
   OpenIfComplete();
   WaitUntilReady();
-  LeaveBarrier();
+  LeaveBarrier(barrier);
 }
 
 const bool registered = [] {

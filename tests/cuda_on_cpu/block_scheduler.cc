@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <bit>
+#include <map>
 #include <vector>
 
 #include "tests/cuda_on_cpu/built_in_variables.h"
@@ -33,6 +34,19 @@ struct ThreadFiber {
   int first_thread = 0;
 };
 
+// Those that wait for a thread to run. To ThreadSanitizer a stream's are its own, for
+// what lies on their stacks would look like a race with another stream's.
+struct Fibers {
+  std::vector<ThreadFiber*> idle;
+  std::vector<ThreadFiber*> spent;  // not to be used again in this block
+
+  ThreadFiber* Take();
+  void Return(ThreadFiber* fiber) {
+    const AsTsanThread as_harness(HarnessTsanThread());
+    (kFreshStacks ? spent : idle).push_back(fiber);
+  }
+};
+
 // Plain data: it is used from the fibers of many blocks and host threads, one at a
 // time. The pools are never destroyed, for fibers outlive main.
 Warp warps[kMaxWarps];
@@ -47,8 +61,7 @@ int warp_ahead = 0;
 const std::function<void()>* body = nullptr;
 ThreadFiber* starting = nullptr;
 Fiber* host = nullptr;
-auto& idle = *new std::vector<ThreadFiber*>;
-auto& spent = *new std::vector<ThreadFiber*>;
+Fibers* fibers = nullptr;
 
 // Filled before main, in whatever order.
 std::vector<WaitingPlace>& Places() {
@@ -110,13 +123,19 @@ void BecomeThread(int thread) {
 
 void RunFiber();
 
+ThreadFiber* Fibers::Take() {
+  const AsTsanThread as_harness(HarnessTsanThread());
+  if (idle.empty()) return new ThreadFiber(&RunFiber);
+  ThreadFiber* fiber = idle.back();
+  idle.pop_back();
+  return fiber;
+}
+
 // Goes over to `choice`. The fiber that runs is `from`.
 void SwitchTo(const Choice& choice, Fiber& from) {
   ThreadFiber* to = nullptr;
   if (choice.starts) {
-    if (idle.empty()) idle.push_back(new ThreadFiber(&RunFiber));
-    to = idle.back();
-    idle.pop_back();
+    to = fibers->Take();
     to->first_thread = choice.thread;
     fiber_of[choice.thread] = to;
     starting = to;
@@ -151,7 +170,7 @@ void RunFiber() {
         thread = next.thread;
         continue;
       }
-      (kFreshStacks ? spent : idle).push_back(self);
+      fibers->Return(self);
       if (next.thread < 0) {
         Fiber::Switch(self->fiber, *host);
       } else {
@@ -182,6 +201,8 @@ void RunThreads(dim3 block, const std::function<void()>& thread) {
     runnable_warps |= 1u << w;
   }
   for (const WaitingPlace& place : Places()) place.block_begins();
+  static auto& fibers_of_stream = *new std::map<void*, Fibers>;
+  fibers = &fibers_of_stream[CurrentTsanThread()];
   body = &thread;
   Fiber own;
   host = &own;
@@ -189,8 +210,9 @@ void RunThreads(dim3 block, const std::function<void()>& thread) {
   SwitchTo(Choose(), own);
   EndThreads(threads);
   host = nullptr;
-  idle.insert(idle.end(), spent.begin(), spent.end());
-  spent.clear();
+  const AsTsanThread as_harness(HarnessTsanThread());
+  fibers->idle.insert(fibers->idle.end(), fibers->spent.begin(), fibers->spent.end());
+  fibers->spent.clear();
 }
 
 int CurrentThread() { return current_thread; }

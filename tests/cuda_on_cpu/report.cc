@@ -1,5 +1,6 @@
 #include "tests/cuda_on_cpu/report.h"
 
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include <cstdarg>
@@ -26,7 +27,9 @@ void Report(const char* format, ...) {
   va_end(arguments);
   std::fputc('\n', stderr);
   std::fflush(stderr);
-  _exit(kReportStatus);
+  // Not _exit, in which the sanitizers would have a say.
+  syscall(SYS_exit_group, kReportStatus);
+  __builtin_unreachable();
 }
 
 }  // namespace tessera::cuda_on_cpu

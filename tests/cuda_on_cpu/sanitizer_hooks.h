@@ -76,6 +76,25 @@ inline void TsanRead(const void* /*address*/, size_t /*bytes*/) {}
 inline void TsanWrite(void* /*address*/, size_t /*bytes*/) {}
 #endif
 
+// For as long as it lives, what is done is `thread`'s.
+class AsTsanThread {
+ public:
+  explicit AsTsanThread(void* thread) : caller_(CurrentTsanThread()) { SwitchTsanThread(thread); }
+  ~AsTsanThread() { SwitchTsanThread(caller_); }
+
+  AsTsanThread(const AsTsanThread&) = delete;
+  AsTsanThread& operator=(const AsTsanThread&) = delete;
+
+ private:
+  void* caller_;
+};
+
+// The harness's own thread: for its use of the heap, which is not the program's.
+inline void* HarnessTsanThread() {
+  static void* thread = CreateTsanThread();
+  return thread;
+}
+
 }  // namespace tessera::cuda_on_cpu
 
 #endif  // TESSERA_TESTS_CUDA_ON_CPU_SANITIZER_HOOKS_H_

@@ -50,6 +50,7 @@ size_t Add(const char* name, size_t bytes) {
   Fill(array.offset, array.GuardBegin(), 0xFF);
   Fill(array.GuardBegin(), array.GuardEnd(), kGuard);
   used = array.GuardEnd();
+  const AsTsanThread as_harness(HarnessTsanThread());
   arrays.push_back(array);
   return array.offset;
 }

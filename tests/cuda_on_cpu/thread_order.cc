@@ -8,16 +8,21 @@
 namespace tessera::cuda_on_cpu {
 namespace {
 
+// One that leaves a barrier late must not come after what others did since: they are
+// at the next one at most, but other lanes of a warp may be further.
+constexpr int kBarriers = 2;
+constexpr int kMeetings = 16;
+
 // Addresses that stand for an order.
 struct Order {
   char block;
-  char barrier;
-  char warp[kMaxWarps];
+  char barrier[kBarriers];
+  char warp[kMaxWarps][kMeetings];
 };
 
 // One launch's must not order another's. A ring, for launches that are this far
 // apart in time hide no race that nearer ones would not show.
-constexpr int kLaunches = 4096;
+constexpr int kLaunches = 1024;
 Order orders[kLaunches];
 int launch = 0;
 
@@ -66,9 +71,14 @@ void EnterThread(int thread) {
   if constexpr (kThreadSanitizer) SwitchTsanThread((*threads)[thread]);
 }
 
-void ArriveAtBarrier() { TsanRelease(&Current().barrier); }
-void LeaveBarrier() { TsanAcquire(&Current().barrier); }
-void ArriveAtWarpBarrier(int warp) { TsanRelease(&Current().warp[warp]); }
-void LeaveWarpBarrier(int warp) { TsanAcquire(&Current().warp[warp]); }
+void ArriveAtBarrier(int barrier) { TsanRelease(&Current().barrier[barrier % kBarriers]); }
+void LeaveBarrier(int barrier) { TsanAcquire(&Current().barrier[barrier % kBarriers]); }
+
+void ArriveAtWarpBarrier(int warp, int meeting) {
+  TsanRelease(&Current().warp[warp][meeting % kMeetings]);
+}
+void LeaveWarpBarrier(int warp, int meeting) {
+  TsanAcquire(&Current().warp[warp][meeting % kMeetings]);
+}
 
 }  // namespace tessera::cuda_on_cpu

@@ -19,12 +19,13 @@ void BeginThreads(int threads);
 void EndThreads(int threads);
 void EnterThread(int thread);
 
-// __syncthreads and __syncwarp: what comes after the last Arrive comes after all
-// that preceded each.
-void ArriveAtBarrier();
-void LeaveBarrier();
-void ArriveAtWarpBarrier(int warp);
-void LeaveWarpBarrier(int warp);
+// The block's barriers, and meetings of __syncwarp in a warp, by number: what comes
+// after a Leave comes after all that preceded each Arrive of that number. Numbers far
+// apart may be taken for the same one.
+void ArriveAtBarrier(int barrier);
+void LeaveBarrier(int barrier);
+void ArriveAtWarpBarrier(int warp, int meeting);
+void LeaveWarpBarrier(int warp, int meeting);
 
 }  // namespace tessera::cuda_on_cpu
 

@@ -17,6 +17,8 @@ struct Meeting {
   WarpOperation operation[kWarpSize];
   void* in[kWarpSize];
   void* out[kWarpSize];
+  int number[kWarpSize];  // of __syncwarp's
+  int last_number = 0;
 };
 
 Meeting meetings[kMaxWarps];
@@ -99,9 +101,20 @@ void MeetInWarp(uint32_t mask, WarpOperation operation, const void* in, void* ou
 }
 
 void SyncWarp(uint32_t mask) {
-  ArriveAtWarpBarrier(CurrentWarp());
+  Meeting& meeting = meetings[CurrentWarp()];
+  // The first to come opens a meeting, which those that come with its mask join.
+  int number = -1;
+  for (int lane = 0; lane < kWarpSize; ++lane) {
+    const bool waits = (meeting.waiting >> lane & 1) != 0;
+    if (waits && meeting.operation[lane] == &Nothing && meeting.mask[lane] == mask) {
+      number = meeting.number[lane];
+    }
+  }
+  if (number < 0) number = meeting.last_number++;
+  meeting.number[CurrentLane()] = number;
+  ArriveAtWarpBarrier(CurrentWarp(), number);
   MeetInWarp(mask, &Nothing, nullptr, nullptr);
-  LeaveWarpBarrier(CurrentWarp());
+  LeaveWarpBarrier(CurrentWarp(), number);
 }
 
 uint32_t Ballot(uint32_t mask, bool predicate) {

@@ -124,18 +124,14 @@ _nvcc_library = rule(
     toolchains = ["@bazel_tools//tools/cpp:toolchain_type"],
 )
 
-# 16-byte loads through casts are ordinary CUDA; and what ThreadSanitizer is to
-# see of memcpy must be a call.
+# 16-byte loads through casts are ordinary CUDA.
 _ON_CPU_OPTIONS = [
     "-include",
     "tests/cuda_on_cpu/device_language.h",
     "-fno-strict-aliasing",
     "-Wno-unknown-pragmas",
     "-Wno-pass-failed",
-] + select({
-    "//tools/build:tsan": ["-fno-builtin-memcpy", "-fno-builtin-memset", "-fno-builtin-memmove"],
-    "//conditions:default": [],
-})
+]
 
 def _on_cpu_library(name, srcs, deps, **kwargs):
     sources = []

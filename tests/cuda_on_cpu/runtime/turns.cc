@@ -1,6 +1,7 @@
 #include "tests/cuda_on_cpu/runtime/turns.h"
 
 #include <algorithm>
+#include <new>
 
 #include "tests/cuda_on_cpu/random.h"
 #include "tests/cuda_on_cpu/runtime/work.h"
@@ -25,7 +26,10 @@ std::mutex& RuntimeMutex() {
 }
 
 std::condition_variable& StateHasChanged() {
-  static auto& changed = *new std::condition_variable;
+  // Never destroyed, for threads use it to the end; and not of the heap, which to
+  // ThreadSanitizer would be a write by whoever came first.
+  alignas(std::condition_variable) static char storage[sizeof(std::condition_variable)];
+  static auto& changed = *new (storage) std::condition_variable;
   return changed;
 }
 

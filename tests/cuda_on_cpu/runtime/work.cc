@@ -13,18 +13,6 @@
 namespace tessera::cuda_on_cpu {
 namespace {
 
-// For as long as it lives ThreadSanitizer takes what is done for the stream's.
-class AsStream {
- public:
-  explicit AsStream(const Stream& stream) : caller_(CurrentTsanThread()) {
-    SwitchTsanThread(stream.tsan_thread);
-  }
-  ~AsStream() { SwitchTsanThread(caller_); }
-
- private:
-  void* caller_;
-};
-
 // The closures of an operation are destroyed as the stream too.
 void TakeOff(Stream& stream) {
   TsanRelease(stream.queue.front().reached.get());
@@ -35,7 +23,7 @@ void TakeOff(Stream& stream) {
 
 void Start(const std::shared_ptr<Stream>& stream) {
   Operation& operation = stream->queue.front();
-  const AsStream as_stream(*stream);
+  const AsTsanThread as_stream(stream->tsan_thread);
   operation.started = true;
   TsanAcquire(operation.enqueued.get());
   for (const Position& position : operation.after) {
@@ -81,7 +69,7 @@ std::vector<std::shared_ptr<Stream>> StartableStreams() {
           startable.push_back(stream);
         }
       } else if (next.done == nullptr || next.done()) {
-        const AsStream as_stream(*stream);
+        const AsTsanThread as_stream(stream->tsan_thread);
         TsanAcquire(next.elsewhere.get());
         TakeOff(*stream);
         changed = true;
