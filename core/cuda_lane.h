@@ -5,6 +5,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 
 #include "absl/strings/string_view.h"
 #include "core/device.h"
@@ -32,6 +33,12 @@ class CudaLane : public Lane {
 
   // What UseLibraryWorkspace gave; null in lanes that do not compute.
   virtual std::byte* library_workspace() const = 0;
+
+  // What kernels keep of libraries for this lane, from their first use to its end.
+  std::shared_ptr<void>& library_state() { return library_state_; }
+
+ private:
+  std::shared_ptr<void> library_state_;
 };
 
 inline CudaLane& CudaLaneOf(Lane& lane) { return static_cast<CudaLane&>(lane); }

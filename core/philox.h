@@ -33,7 +33,8 @@ enum class RandomPurpose : uint32_t {
   kInitialization = 1,
   kDropout = 2,
   kShuffle = 3,
-  kSample = 4
+  kSample = 4,
+  kRounding = 5
 };
 
 // Names one stream of numbers: never a rank, so that every world draws the same.

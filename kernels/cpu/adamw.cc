@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "kernels/cpu/convert.h"
+#include "kernels/cpu/random_words.h"
 
 namespace tessera::kernels::cpu {
 namespace {
@@ -19,16 +20,28 @@ void UpdateBlock(const AdamWScalars& scalars, const float* __restrict gradient, 
   }
 }
 
+// `first` counts from the tensor's start.
+void Round(const StochasticRounding& rounding, int64_t first, int64_t count, const float* values,
+           float* rounded) {
+  alignas(64) uint32_t words[kBlock];
+  RandomWords(rounding.key, rounding.first + first, kBlock, words);
+  for (int64_t i = 0; i < count; ++i) rounded[i] = RoundStochastically(values[i], words[i]);
+}
+
 }  // namespace
 
 absl::Status AdamW(Lane& lane, const AdamWScalars& scalars, const Tensor& gradient,
                    const double* clip_factor, const Tensor& master, const Tensor& first_moment,
-                   const Tensor& second_moment, const Tensor* parameter) {
+                   const Tensor& second_moment, const Tensor* parameter,
+                   const StochasticRounding* rounding) {
   const int64_t elements = master.elements();
   TESSERA_CHECK(gradient.elements() == elements && first_moment.elements() == elements &&
                     second_moment.elements() == elements &&
                     (parameter == nullptr || parameter->elements() == elements),
                 "tensors differ in size");
+  TESSERA_CHECK(rounding == nullptr || (parameter != nullptr && rounding->first % 4 == 0 &&
+                                        parameter->dtype == DType::kBFloat16),
+                "only a copy in bf16 is rounded");
   const float factor = clip_factor == nullptr ? 1.0f : static_cast<float>(*clip_factor);
   lane.pool().For((elements + kTile - 1) / kTile, [&](int64_t tile) {
     alignas(64) float gradients[kBlock];
@@ -39,7 +52,12 @@ absl::Status AdamW(Lane& lane, const AdamWScalars& scalars, const Tensor& gradie
       float* values = master.as<float>() + first;
       UpdateBlock(scalars, gradients, factor, count, values, first_moment.as<float>() + first,
                   second_moment.as<float>() + first);
-      if (parameter != nullptr) StoreFloats(values, first, count, *parameter);
+      if (parameter == nullptr) continue;
+      if (rounding != nullptr) {
+        Round(*rounding, first, count, values, gradients);
+        values = gradients;
+      }
+      StoreFloats(values, first, count, *parameter);
     }
   });
   return absl::OkStatus();

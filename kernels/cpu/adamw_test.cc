@@ -101,6 +101,47 @@ TEST(AdamW, WithoutClippingAndWithoutACopy) {
   EXPECT_TRUE(std::isnan(plain.parameter.values()[0]));  // nothing was written there
 }
 
+TEST(RoundStochastically, IsRightOnAverage) {
+  constexpr int kWords = 1 << 16;
+  for (const float value : {1.0f, 1.001f, -3.1415926f, 1e-40f, 0.0f, -65280.5f}) {
+    double sum = 0;
+    for (uint32_t word = 0; word < kWords; ++word) {
+      const float rounded = RoundStochastically(value, word << 16);
+      EXPECT_EQ(static_cast<float>(BFloat16(rounded)), rounded);
+      sum += rounded;
+    }
+    EXPECT_EQ(sum / kWords, value);  // of every word once: exactly
+  }
+}
+
+TEST(RoundStochastically, KeepsInfinitiesAndNans) {
+  const float infinity = std::numeric_limits<float>::infinity();
+  EXPECT_EQ(RoundStochastically(infinity, 0xffffffffu), infinity);
+  EXPECT_EQ(RoundStochastically(-infinity, 0xffffffffu), -infinity);
+  EXPECT_TRUE(std::isnan(RoundStochastically(NAN, 0xffffffffu)));
+}
+
+TEST(AdamW, RoundsStochastically) {
+  InlineLane lane(2);
+  const int64_t elements = 3001;
+  const StochasticRounding rounding = {{7, RandomPurpose::kRounding, 3, 0, 11}, 4 * 12345};
+  State state(elements);
+  const Array gradient = RandomArray(DType::kFloat32, {elements}, 5);
+  ASSERT_TRUE(AdamW(lane, Scalars(1), gradient.tensor(), nullptr, state.master.tensor(),
+                    state.first_moment.tensor(), state.second_moment.tensor(),
+                    &state.parameter.tensor(), &rounding)
+                  .ok());
+  int64_t to_nearest = 0;
+  for (int64_t i = 0; i < elements; ++i) {
+    const float master = state.master.tensor().as<float>()[i];
+    const uint32_t word = rounding.key.Word(rounding.first + i);
+    const auto copy = static_cast<float>(state.parameter.tensor().as<BFloat16>()[i]);
+    ASSERT_EQ(copy, RoundStochastically(master, word));
+    to_nearest += copy == static_cast<float>(BFloat16(master)) ? 1 : 0;
+  }
+  EXPECT_NEAR(static_cast<double>(to_nearest) / elements, 0.75, 0.05);
+}
+
 TEST(AdamW, ThreadsDoNotMatter) {
   const Array gradient = RandomArray(DType::kBFloat16, {100003}, 5);
   ExpectThreadIndependent([&](Lane& lane) {

@@ -40,6 +40,21 @@ TEST_F(CudaAdamWTest, SameBitsAsTheCpu) {
   }
 }
 
+TEST_F(CudaAdamWTest, StochasticRounding) {
+  const StochasticRounding rounding = {{7, RandomPurpose::kRounding, 3, 0, 11}, 4 * 12345};
+  for (DType dtype : {DType::kFloat32, DType::kBFloat16}) {
+    const Array gradient = RandomArray(dtype, {5003}, 1);
+    const Array master = RandomArray(DType::kFloat32, {5003}, 2);
+    const Array moment(DType::kFloat32, {5003}, std::vector<double>(5003));
+    const Array copy(DType::kBFloat16, {5003});
+    ExpectSameBitsAsCpu({&gradient, &master, &moment, &moment, &copy},
+                        [&](Lane& lane, const auto& t) {
+                          return AdamW(lane, MakeAdamWScalars(3e-3, 0.9, 0.95, 1e-8, 0.1, 1), t[0],
+                                       nullptr, t[1], t[2], t[3], &t[4], &rounding);
+                        });
+  }
+}
+
 TEST_F(CudaAdamWTest, WithoutACopy) {
   const Array gradient = RandomArray(DType::kFloat32, {1025}, 1);
   const Array factor(DType::kFloat64, {1}, {0.37});

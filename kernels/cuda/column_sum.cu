@@ -56,7 +56,7 @@ absl::Status ColumnSum(Lane& lane, const Tensor& x, const Tensor& out, std::byte
     return WithRowSlots(
         width,
         [&](auto slots) {
-          const dim3 grid(CeilDivide(slots.count(), kWarp), chunks);
+          const Extents grid(CeilDivide(slots.count(), kWarp), chunks);
           return TESSERA_LAUNCH(lane, (ColumnSumKernel<decltype(slots), T>), grid, kWarps * kWarp,
                                 0, Elements<T>(x), rows, slots, partial);
         },

@@ -2,6 +2,7 @@
 
 #include <vector>
 
+#include "core/sanitizers.h"
 #include "gtest/gtest.h"
 #include "kernels/testing/cuda_test_util.h"
 
@@ -13,8 +14,9 @@ class CudaColumnSumTest : public CudaTest {};
 TEST_F(CudaColumnSumTest, MatchesDoubles) {
   for (DType dtype : {DType::kFloat32, DType::kBFloat16}) {
     for (DType out_dtype : {DType::kFloat32, dtype}) {
-      for (int64_t rows : {0, 1, 3, 64, 255}) {
-        for (int64_t columns : {0, 1, 48, 513, 768}) {
+      for (int64_t rows : {0, 1, 3, kSanitized ? 65 : 255}) {
+        for (int64_t columns : {0, 1, 48, 513}) {
+          if (kSanitized && out_dtype != dtype) continue;
           const Array x = RandomArray(dtype, {rows, columns}, 1);
           const Array out(out_dtype, {columns});
           const std::vector<double> values = x.values();

@@ -2,7 +2,6 @@
 
 #include <map>
 #include <memory>
-#include <mutex>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -28,22 +27,23 @@ std::string TextOf(const ProductShape& shape) {
 
 constexpr int64_t kWorkspaceBytes = LibraryWorkspaceBytes(Backend::kCuda);
 
-// What was chosen for the shapes that were asked for, on one GPU.
+// What was chosen for the shapes that were asked for in one lane.
 struct Cache {
   cublasLtHandle_t handle = nullptr;
   std::map<ProductShape, std::unique_ptr<CublasLtProduct>> products;
+
+  ~Cache() {
+    products.clear();
+    if (handle != nullptr) cublasLtDestroy(handle);
+  }
 };
 
 }  // namespace
 
-absl::StatusOr<const CublasLtProduct*> CublasLtProduct::Get(const ProductShape& shape) {
-  // Never destroyed: at exit, the CUDA runtime may have gone before.
-  static auto& mutex = *new std::mutex;
-  static auto& caches = *new std::map<int, Cache>;
-  const std::lock_guard lock(mutex);
-  int gpu = 0;
-  TESSERA_RETURN_IF_ERROR(CudaStatus(cudaGetDevice(&gpu), "cudaGetDevice"));
-  Cache& cache = caches[gpu];
+absl::StatusOr<const CublasLtProduct*> CublasLtProduct::Get(CudaLane& lane,
+                                                            const ProductShape& shape) {
+  if (lane.library_state() == nullptr) lane.library_state() = std::make_shared<Cache>();
+  Cache& cache = *static_cast<Cache*>(lane.library_state().get());
   if (cache.handle == nullptr) {
     TESSERA_RETURN_IF_ERROR(CublasStatus(cublasLtCreate(&cache.handle), "cublasLtCreate"));
   }

@@ -26,15 +26,15 @@ struct ProductShape {
   auto operator<=>(const ProductShape&) const = default;
 };
 
-// One such product on the current GPU, its algorithm chosen: the first of those that
-// cuBLASLt recommends for the shape, so by rule and never by timing. No algorithm
-// that adds partial sums in an order of its own is allowed, so the same operands
-// give the same bits.
+// One such product in one lane, its algorithm chosen: the first of those that cuBLASLt
+// recommends for the shape, so by rule and never by timing. No algorithm that adds
+// partial sums in an order of its own is allowed, so the same operands give the same
+// bits.
 class CublasLtProduct {
  public:
-  // From a cache, where the shape was asked for before. Unimplemented, naming the
-  // shape, where cuBLASLt has no algorithm for it. Callable from any thread.
-  static absl::StatusOr<const CublasLtProduct*> Get(const ProductShape& shape);
+  // From what the lane keeps, where the shape was asked for before. Unimplemented,
+  // naming the shape, where cuBLASLt has no algorithm for it.
+  static absl::StatusOr<const CublasLtProduct*> Get(CudaLane& lane, const ProductShape& shape);
 
   explicit CublasLtProduct(const ProductShape& shape) : shape_(shape) {}
   CublasLtProduct(const CublasLtProduct&) = delete;
@@ -42,7 +42,7 @@ class CublasLtProduct {
   ~CublasLtProduct();
 
   // Issues it in the lane, which has the library's workspace. `bias` is null exactly
-  // if the shape has none. One thread at a time, as for all work of a device.
+  // if the shape has none.
   absl::Status Run(CudaLane& lane, const void* a, const void* b, const void* bias, void* d) const;
 
  private:

@@ -51,7 +51,7 @@ absl::Status MatMul(Lane& lane, const Tensor& a, Transpose transpose_a, const Te
   shape.bias = bias != nullptr;
   const void* const bias_data = bias == nullptr ? nullptr : bias->data;
   shape.alignment = CommonAlignment({a.data, b.data, c.data, bias_data});
-  TESSERA_ASSIGN_OR_RETURN(const CublasLtProduct* product, CublasLtProduct::Get(shape));
+  TESSERA_ASSIGN_OR_RETURN(const CublasLtProduct* product, CublasLtProduct::Get(cuda_lane, shape));
   return product->Run(cuda_lane, a.data, b.data, bias_data, c.data);
 }
 

@@ -4,6 +4,7 @@
 #include <cmath>
 #include <vector>
 
+#include "core/sanitizers.h"
 #include "gtest/gtest.h"
 #include "kernels/testing/cuda_test_util.h"
 
@@ -69,10 +70,11 @@ Kernel InSteps(int64_t leaves, int64_t group, int64_t step) {
 
 TEST_F(CudaOrderedSumTest, SameBitsAsTheCpuHoweverItIsCut) {
   for (DType dtype : {DType::kFloat32, DType::kBFloat16}) {
-    for (int count : {1, 2, 3, 8, 13}) {
+    for (int count : {1, 3, 8, 13}) {
       const Operands operands(Leaves(dtype, 131, count), dtype);
       for (int64_t group : {1, 2, 3, 20}) {
-        for (int64_t step : {1, 3, 5, 13}) {
+        for (int64_t step : {1, 5, 13}) {
+          if (kSanitized && step == 1) continue;
           SCOPED_TRACE(testing::Message()
                        << count << " leaves, group " << group << ", step " << step);
           ExpectSameBitsAsCpu(operands.list(), InSteps(count, group, step));
@@ -90,10 +92,10 @@ TEST_F(CudaOrderedSumTest, HardSizes) {
 }
 
 TEST_F(CudaOrderedSumTest, HundredsOfPieces) {
-  constexpr int kCount = 700;
+  constexpr int kCount = kSanitized ? 200 : 700;
   const Operands operands(Leaves(DType::kBFloat16, 37, kCount), DType::kBFloat16);
   ExpectSameBitsAsCpu(operands.list(), InSteps(kCount, 1, kCount));
-  ExpectSameBitsAsCpu(operands.list(), InSteps(kCount, 3, 300));
+  ExpectSameBitsAsCpu(operands.list(), InSteps(kCount, 3, kCount / 2));
 }
 
 TEST_F(CudaOrderedSumTest, TheTotalMayBeAPiece) {
