@@ -24,9 +24,11 @@ struct AttentionShape {
   TESSERA_HOST_DEVICE int64_t Group() const { return heads / kv_heads; }
 
   // Channels before a head of queries (or of out), of keys, of values.
-  TESSERA_HOST_DEVICE int64_t Query(int64_t head) const { return head * head_size; }
-  TESSERA_HOST_DEVICE int64_t Key(int64_t kv_head) const { return (heads + kv_head) * head_size; }
-  TESSERA_HOST_DEVICE int64_t Value(int64_t kv_head) const {
+  TESSERA_HOST_DEVICE int64_t QueryChannel(int64_t head) const { return head * head_size; }
+  TESSERA_HOST_DEVICE int64_t KeyChannel(int64_t kv_head) const {
+    return (heads + kv_head) * head_size;
+  }
+  TESSERA_HOST_DEVICE int64_t ValueChannel(int64_t kv_head) const {
     return (heads + kv_heads + kv_head) * head_size;
   }
 };

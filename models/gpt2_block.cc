@@ -149,10 +149,10 @@ class Gpt2Block : public Module {
       auto* after_qkv =
           d_fc.data == nullptr ? nullptr : static_cast<std::byte*>(d_fc.data) + d_qkv.bytes();
       d_attention = {after_qkv, block.dtype_, wide(1)};
-      sums = workspace.TakeBytes(std::max(
-          {LinearBackwardWorkspace(rows, 4 * config.width),
-           kernels::LayerNormBackwardWorkspace(rows, config.width),
-           kernels::AttentionBackwardWorkspace(sequences, config.heads, config.context)}));
+      sums = workspace.TakeBytes(
+          std::max({LinearBackwardWorkspace(rows, 4 * config.width),
+                    kernels::LayerNormBackwardWorkspace(rows, config.width),
+                    kernels::AttentionBackwardWorkspace(sequences, config.heads, config.context)}));
       bytes = workspace.bytes();
     }
     Tensor dropped;      // a gradient through dropout, or of ln_1's output
@@ -202,7 +202,7 @@ class Gpt2Block : public Module {
     TESSERA_RETURN_IF_ERROR(LinearForward(lane, saved[kLn1], parameters[kQkvWeight],
                                           parameters[kQkvBias], saved[kQkv]));
     TESSERA_RETURN_IF_ERROR(kernels::AttentionForward(
-        lane, saved[kQkv], config_.heads, Probability(arguments.micro_batch),
+        lane, saved[kQkv], config_.heads, config_.heads, Probability(arguments.micro_batch),
         Key(arguments.micro_batch, Gpt2Dropout::kAttention), saved[kAttention], saved[kLogSumExp]));
     const Tensor& sum = saved[kSum];
     TESSERA_RETURN_IF_ERROR(LinearForward(lane, saved[kAttention],
@@ -268,8 +268,8 @@ class Gpt2Block : public Module {
         lane, d_projection, parameters[kAttentionProjectionWeight], buffers.d_attention));
     TESSERA_RETURN_IF_ERROR(kernels::AttentionBackward(
         lane, saved[kQkv], saved[kAttention], saved[kLogSumExp], buffers.d_attention, config_.heads,
-        Probability(arguments.micro_batch), Key(arguments.micro_batch, Gpt2Dropout::kAttention),
-        buffers.d_qkv, buffers.sums));
+        config_.heads, Probability(arguments.micro_batch),
+        Key(arguments.micro_batch, Gpt2Dropout::kAttention), buffers.d_qkv, buffers.sums));
     TESSERA_RETURN_IF_ERROR(LinearBackwardParameters(lane, saved[kLn1], buffers.d_qkv,
                                                      {gradients[kQkvWeight], gradients[kQkvBias]},
                                                      buffers.sums));

@@ -25,7 +25,7 @@ __global__ void __launch_bounds__(kThreads)
   if (index >= rows * shape.heads) return;
   const int64_t row = index / shape.heads;
   const int64_t head = index % shape.heads;
-  const int64_t first = row * shape.OutWidth() + shape.Query(head);
+  const int64_t first = row * shape.OutWidth() + shape.QueryChannel(head);
   float sum = 0.0f;
   for (int64_t i = threadIdx.x % 32; i < shape.head_size; i += 32) {
     sum = fmaf(ToFloat(out[first + i]), ToFloat(d_out[first + i]), sum);

@@ -37,19 +37,19 @@ struct AttentionInputs {
   // Heads in a tensor of qkv's shape, and in one of out's.
   template <typename U>
   TESSERA_HOST_DEVICE HeadRows<U> Query(U* tensor, int64_t sequence, int64_t head) const {
-    return Rows(tensor, qkv_width, sequence, shape.Query(head));
+    return Rows(tensor, qkv_width, sequence, shape.QueryChannel(head));
   }
   template <typename U>
   TESSERA_HOST_DEVICE HeadRows<U> Key(U* tensor, int64_t sequence, int64_t kv_head) const {
-    return Rows(tensor, qkv_width, sequence, shape.Key(kv_head));
+    return Rows(tensor, qkv_width, sequence, shape.KeyChannel(kv_head));
   }
   template <typename U>
   TESSERA_HOST_DEVICE HeadRows<U> Value(U* tensor, int64_t sequence, int64_t kv_head) const {
-    return Rows(tensor, qkv_width, sequence, shape.Value(kv_head));
+    return Rows(tensor, qkv_width, sequence, shape.ValueChannel(kv_head));
   }
   template <typename U>
   TESSERA_HOST_DEVICE HeadRows<U> Out(U* tensor, int64_t sequence, int64_t head) const {
-    return Rows(tensor, out_width, sequence, shape.Query(head));
+    return Rows(tensor, out_width, sequence, shape.QueryChannel(head));
   }
 
   // A row's position in a tensor [B, heads, T].

@@ -19,6 +19,7 @@ template <int kHeadSize>
 struct Tiles {
   static constexpr int kWarps = 4;
   static constexpr int kThreads = kWarps * 32;
+  static constexpr int kResident = kHeadSize <= 64 ? 3 : 2;   // blocks of a multiprocessor
   static constexpr int kRowTiles = kHeadSize <= 128 ? 2 : 1;  // of 16 queries, a warp
   static constexpr int kWarpQueries = kRowTiles * 16;
   static constexpr int kQueries = kWarps * kWarpQueries;
@@ -81,7 +82,7 @@ struct OnlineSoftmax {
 };
 
 template <int kHeadSize, bool kDropout>
-__global__ void __launch_bounds__(Tiles<kHeadSize>::kThreads)
+__global__ void __launch_bounds__(Tiles<kHeadSize>::kThreads, Tiles<kHeadSize>::kResident)
     ForwardKernel(const ForwardArguments<__nv_bfloat16> arguments, float kept_factor) {
   using T = Tiles<kHeadSize>;
   constexpr int kRowTiles = T::kRowTiles;

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "core/sanitizers.h"
+#include "core/status.h"
 #include "gtest/gtest.h"
 #include "kernels/testing/attention_reference.h"
 #include "kernels/testing/cuda_test_util.h"
@@ -22,22 +23,19 @@ struct Result {
 class CudaAttentionTest : public CudaTest, public testing::WithParamInterface<DType> {
  protected:
   Result RunBoth(const AttentionCase& c, const Array& qkv, const Array& d_out) {
-    const DType dtype = qkv.tensor().dtype;
-    const DeviceArray device_qkv(qkv);
-    const DeviceArray device_d_out(d_out);
-    const DeviceArray out(dtype, c.Out());
-    const DeviceArray log_sum_exp(DType::kFloat32, c.Sums());
-    const DeviceArray d_qkv(dtype, c.Qkv());
-    const DeviceArray workspace =
-        DeviceWorkspace(AttentionBackwardWorkspace(c.batch, c.heads, c.length));
-    EXPECT_EQ(AttentionForward(lane(), device_qkv.tensor(), c.heads, c.kv_heads, c.dropout, c.key,
-                               out.tensor(), log_sum_exp.tensor()),
-              absl::OkStatus());
-    EXPECT_EQ(AttentionBackward(lane(), device_qkv.tensor(), out.tensor(), log_sum_exp.tensor(),
-                                device_d_out.tensor(), c.heads, c.kv_heads, c.dropout, c.key,
-                                d_qkv.tensor(), workspace.bytes()),
-              absl::OkStatus());
-    return {out.Download(), log_sum_exp.Download(), d_qkv.Download()};
+    const Array out(GetParam(), c.Out());
+    const Array log_sum_exp(DType::kFloat32, c.Sums());
+    const Array d_qkv(GetParam(), c.Qkv());
+    std::vector<Array> after = RunKernel(
+        lane(), {&qkv, &d_out, &out, &log_sum_exp, &d_qkv},
+        [&](Lane& lane, const std::vector<Tensor>& t) {
+          TESSERA_RETURN_IF_ERROR(
+              AttentionForward(lane, t[0], c.heads, c.kv_heads, c.dropout, c.key, t[2], t[3]));
+          return AttentionBackward(lane, t[0], t[2], t[3], t[1], c.heads, c.kv_heads, c.dropout,
+                                   c.key, t[4], static_cast<std::byte*>(t[5].data));
+        },
+        AttentionBackwardWorkspace(c.batch, c.heads, c.length));
+    return {std::move(after[2]), std::move(after[3]), std::move(after[4])};
   }
 
   void ExpectRight(const AttentionCase& c) {
@@ -56,23 +54,25 @@ class CudaAttentionTest : public CudaTest, public testing::WithParamInterface<DT
   }
 };
 
+using Sizes = std::vector<int64_t>;
+
 // One row, a part of a tile, a tile, more than one of each kernel's tiles.
 TEST_P(CudaAttentionTest, Lengths) {
-  for (const int64_t length : {1, 3, 17, 64, 100, 255}) {
+  for (const int64_t length : kSanitized ? Sizes{1, 17, 70} : Sizes{1, 3, 17, 64, 100, 255}) {
     ExpectRight({.length = length, .heads = 2, .kv_heads = 2, .head_size = 32});
   }
 }
 
-// Those that are compiled, and those padded to them, with rows that start at 16 bytes
-// and rows that do not.
+// Those that are compiled, and those padded to them, with rows of whole 16 bytes and not.
 TEST_P(CudaAttentionTest, HeadSizes) {
-  for (const int64_t head_size : {1, 5, 16, 20, 40, 64, 80, 128, 200, 256}) {
+  for (const int64_t head_size :
+       kSanitized ? Sizes{5, 40, 128} : Sizes{1, 5, 16, 20, 40, 64, 80, 128, 200, 256}) {
     ExpectRight({.length = 70, .heads = 2, .kv_heads = 2, .head_size = head_size});
   }
 }
 
 TEST_P(CudaAttentionTest, DropoutDropsWhatTheKeySays) {
-  for (const int64_t length : {3, 17, 130}) {
+  for (const int64_t length : kSanitized ? Sizes{35} : Sizes{3, 17, 130}) {
     ExpectRight({.batch = 2,
                  .length = length,
                  .heads = 2,
@@ -80,16 +80,22 @@ TEST_P(CudaAttentionTest, DropoutDropsWhatTheKeySays) {
                  .head_size = 24,
                  .dropout = 0.3f});
   }
-  ExpectRight({.length = 68, .head_size = 256, .dropout = 0.1f});
+  for (const int64_t head_size : kSanitized ? Sizes{64} : Sizes{64, 128, 256}) {
+    ExpectRight({.length = 68, .head_size = head_size, .dropout = 0.1f});
+  }
 }
 
 TEST_P(CudaAttentionTest, HeadsShareKeys) {
-  ExpectRight({.batch = 2, .length = 40, .heads = 6, .kv_heads = 2, .head_size = 16});
-  ExpectRight({.length = 70, .heads = 3, .kv_heads = 1, .head_size = 64, .dropout = 0.2f});
+  ExpectRight({.batch = 2, .length = 40, .heads = 4, .kv_heads = 2, .head_size = 16});
+  ExpectRight({.length = kSanitized ? 33 : 135,
+               .heads = 3,
+               .kv_heads = 1,
+               .head_size = 64,
+               .dropout = 0.2f});
 }
 
 TEST_P(CudaAttentionTest, LongSequence) {
-  ExpectRight({.length = kSanitized ? 300 : 1024, .head_size = 64});
+  ExpectRight({.length = kSanitized ? 140 : 1024, .head_size = 64});
 }
 
 TEST_P(CudaAttentionTest, ScoresTooLargeToExponentiate) {
@@ -108,7 +114,7 @@ TEST_P(CudaAttentionTest, IsCausal) {
   const Array qkv = RandomArray(GetParam(), c.Qkv(), 1);
   const Array d_out = RandomArray(GetParam(), c.Out(), 2);
   const std::vector<double> before = RunBoth(c, qkv, d_out).out.values();
-  for (const int64_t cut : {1, 31, 32, 63, 64, 127, 128, 139}) {
+  for (const int64_t cut : kSanitized ? Sizes{32, 127} : Sizes{1, 31, 32, 63, 64, 127, 128, 139}) {
     std::vector<double> values = qkv.values();
     for (size_t i = cut * 3 * c.head_size; i < values.size(); ++i) values[i] = 1 - 3 * values[i];
     const std::vector<double> after =
@@ -116,20 +122,6 @@ TEST_P(CudaAttentionTest, IsCausal) {
     for (int64_t i = 0; i < cut * c.head_size; ++i) ASSERT_EQ(before[i], after[i]) << cut;
     EXPECT_NE(before[cut * c.head_size], after[cut * c.head_size]);
   }
-}
-
-// Whatever the order in which threads run.
-TEST_P(CudaAttentionTest, SameBitsEveryTime) {
-  const AttentionCase c{.length = 150, .heads = 2, .head_size = 40, .dropout = 0.1f};
-  const Array qkv = RandomArray(GetParam(), c.Qkv(), 1);
-  const Array d_out = RandomArray(GetParam(), c.Out(), 2);
-  const Result first = RunBoth(c, qkv, d_out);
-  ForSchedules([&] {
-    const Result again = RunBoth(c, qkv, d_out);
-    EXPECT_TRUE(again.out.SameBits(first.out));
-    EXPECT_TRUE(again.log_sum_exp.SameBits(first.log_sum_exp));
-    EXPECT_TRUE(again.d_qkv.SameBits(first.d_qkv));
-  });
 }
 
 TEST_P(CudaAttentionTest, LogSumExpMayBeAbsent) {

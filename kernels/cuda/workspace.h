@@ -30,6 +30,11 @@ constexpr int64_t EmbeddingBackwardWorkspaceBytes(int64_t vocabulary, int64_t to
   return (vocabulary + 1 + 2 * tokens) * 4;
 }
 
+// The fp32 products out . d_out.
+constexpr int64_t AttentionBackwardWorkspaceBytes(int64_t batch, int64_t heads, int64_t length) {
+  return batch * heads * length * 4;
+}
+
 }  // namespace tessera::kernels::cuda
 
 #endif  // TESSERA_KERNELS_CUDA_WORKSPACE_H_
