@@ -29,7 +29,6 @@ int launch = 0;
 // The threads of one stream's blocks. Each stream has its own: two of its launches
 // are ordered, two of different streams' are not.
 using Threads = std::array<void*, kMaxThreads>;
-auto& threads_of_stream = *new std::map<void*, Threads>;
 Threads* threads = nullptr;
 void* stream = nullptr;
 
@@ -44,6 +43,7 @@ void BeginLaunch() {
 
 void BeginThreads(int count) {
   if constexpr (!kThreadSanitizer) return;
+  static auto& threads_of_stream = *new std::map<void*, Threads>;
   stream = CurrentTsanThread();
   threads = &threads_of_stream[stream];
   TsanRelease(&Current().block);

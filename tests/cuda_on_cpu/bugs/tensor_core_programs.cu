@@ -1,3 +1,5 @@
+#include <cuda_bf16.h>
+
 #include <cstdint>
 #include <vector>
 
