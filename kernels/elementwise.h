@@ -12,7 +12,8 @@ namespace tessera::kernels {
 // Tensors of one call have equally many elements; they are fp32 or bf16 unless
 // said otherwise. An output may be an input of the same dtype.
 
-// out = the fp32 contributions, added in order in fp32 and rounded once.
+// out = the fp32 contributions, added in order in fp32 and rounded once. Unimplemented
+// on a GPU for more than 256.
 absl::Status SumContributions(Lane& lane, absl::Span<const Tensor> contributions,
                               const Tensor& out);
 

@@ -13,7 +13,8 @@ namespace tessera::kernels {
 // out[b, t, :] = token_table[tokens[b, t], :] + position_table[t, :], rounded once.
 // tokens int32 [sequences, length], token_table [vocabulary, width],
 // position_table [context, width] with context >= length, out [sequences, length,
-// width]. OutOfRange for a token that is not in the vocabulary.
+// width]. OutOfRange for a token that is not in the vocabulary; on a GPU it counts as
+// token 0, and the device's Join has the error.
 absl::Status EmbeddingForward(Lane& lane, const Tensor& tokens, const Tensor& token_table,
                               const Tensor& position_table, const Tensor& out);
 

@@ -18,6 +18,9 @@ inline constexpr float kLayerNormEpsilon = 1e-5f;
 // and written to *sum (which may be x or residual). x and out are [rows, width],
 // or more dimensions, the last of which is width; weight and bias [width]; mean
 // and rstd fp32 [rows].
+//
+// InvalidArgument on a GPU for rows that are too wide: of more than 16,384, or 8,192
+// if that is not a multiple of 8. The backward too.
 absl::Status LayerNormForward(Lane& lane, const Tensor& x, const Tensor* residual,
                               const Tensor* sum, const Tensor& weight, const Tensor& bias,
                               const Tensor& out, const Tensor& mean, const Tensor& rstd);

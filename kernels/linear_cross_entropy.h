@@ -28,8 +28,8 @@ int64_t LinearCrossEntropyWorkspace(int64_t rows, int64_t vocabulary);
 // d_logits^T x. Logits are fp32 and exist for a chunk of rows at a time, in
 // `workspace`, which is 64-aligned. targets are int32 [rows].
 //
-// OutOfRange for a target outside [0, V), before anything is written; else the
-// errors of MatMul.
+// OutOfRange for a target outside [0, V), before anything is written; on a GPU it
+// counts as 0, and the device's Join has the error. Else the errors of MatMul.
 absl::Status LinearCrossEntropy(Lane& lane, const Tensor& x, const Tensor& weight,
                                 const Tensor& targets, float gradient_scale, double* loss,
                                 const Tensor* d_logits, std::byte* workspace);

@@ -45,7 +45,8 @@ struct AccumulateArguments {
 int64_t CheckedElements(const AccumulateArguments& arguments);
 
 // Inserts `pieces` into a counter of as many elements. All sums are fp32, and the
-// same whatever the split of the leaves into calls.
+// same whatever the split of the leaves into calls. Unimplemented on a GPU for more
+// than 2,048 pieces in a call.
 absl::Status AccumulateOrdered(Lane& lane, const AccumulateArguments& arguments);
 
 }  // namespace tessera::kernels

@@ -21,8 +21,10 @@ namespace {
 
 constexpr char kUsage[] = R"(usage:
   tessera train CONFIG.yaml [--ranks N] [--set key.path=value]...
-                [--metrics FILE.jsonl] [--curve FILE.svg] [--trace FILE.json]
-  tessera plan CONFIG.yaml [--ranks N] [--set key.path=value]... [--json] [--print]
+                [--device auto|cpu|cuda] [--metrics FILE.jsonl]
+                [--curve FILE.svg] [--trace FILE.json]
+  tessera plan CONFIG.yaml [--ranks N] [--set key.path=value]...
+                [--device cpu|cuda] [--json] [--print]
   tessera data TEXT... --train FILE --validation FILE [--held-out PERCENT]
   tessera bench [step] [adamw] [ranks] [plan]
   tessera keys          the table of a configuration's keys, in Markdown

@@ -57,15 +57,26 @@ documented() {
     diff <(bazel-bin/tools/tessera keys) docs/configuration.md
 }
 
+# CUDA is built where its toolkit is.
+cuda_home=${CUDA_HOME:-/usr/local/cuda}
+cuda=()
+[[ -x $cuda_home/bin/nvcc ]] && cuda=(--config=cuda_on_cpu)
+
 bazel_tests "g++" --config=opt //...
 check "configuration reference" documented
 if [[ $mode == all ]]; then
   check "clang-format" formatted
-  check "portable kernels" portable_kernels
   check "clang-tidy" bazel build --config=tidy --keep_going --noshow_progress --ui_event_filters=-info //...
+  if ((${#cuda[@]})); then
+    check "nvcc" bazel build --config=opt --config=cuda --noshow_progress --ui_event_filters=-info //...
+    check "nvcc's registers and spills" tools/check_ptxas.sh
+    bazel_tests "CUDA on the CPU" --config=opt --config=cuda_on_cpu --build_tests_only --test_tag_filters=cuda //...
+  else
+    echo "== no CUDA toolkit in $cuda_home: its backend is neither built nor tested"
+  fi
   bazel_tests "clang, address and undefined-behaviour sanitizers" \
-    --config=clang --config=asan --config=ubsan //...
-  bazel_tests "thread sanitizer" --config=tsan //...
+    --config=clang --config=asan --config=ubsan "${cuda[@]}" //...
+  bazel_tests "thread sanitizer" --config=tsan "${cuda[@]}" //...
 fi
 echo "$((SECONDS - start)) s"
 echo "$passed passed, $failed failed"

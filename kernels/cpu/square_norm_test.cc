@@ -40,7 +40,7 @@ TEST(SquareNorm, MatchesDoubles) {
 
 TEST(SquareNorm, CutsAtChunksDoNotMatter) {
   InlineLane lane(2);
-  const Array x = RandomArray(DType::kFloat32, {100003}, 2, 3);
+  const Array x = SpreadArray(DType::kFloat32, {100003}, 2);
   const Array whole(DType::kInt64, {ExactSum::kWords});
   ASSERT_TRUE(SquareNorm(lane, x.tensor(), whole.tensor(), false).ok());
   for (int64_t chunks : {1, 7, 64, 65}) {
@@ -70,7 +70,7 @@ TEST(SquareNorm, LargeAndInvalidValues) {
 }
 
 TEST(SquareNorm, ThreadsDoNotMatter) {
-  const Array x = RandomArray(DType::kBFloat16, {300001}, 3);
+  const Array x = SpreadArray(DType::kBFloat16, {300001}, 3);
   ExpectThreadIndependent([&](Lane& lane) {
     const Array accumulator(DType::kInt64, {ExactSum::kWords});
     EXPECT_TRUE(SquareNorm(lane, x.tensor(), accumulator.tensor(), false).ok());

@@ -6,15 +6,13 @@
 #include "kernels/attention.h"
 #include "kernels/cuda/attention_arguments.h"
 #include "kernels/cuda/launch.h"
+#include "kernels/cuda/vector_access.h"
 #include "kernels/cuda/workspace.h"
 
 namespace tessera::kernels::cuda {
 namespace {
 
 constexpr int kThreads = 256;
-
-__device__ float ToFloat(float value) { return value; }
-__device__ float ToFloat(__nv_bfloat16 value) { return __bfloat162float(value); }
 
 // means[b, h, i] = out . d_out, a warp for each.
 template <typename T>

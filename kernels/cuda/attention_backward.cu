@@ -224,7 +224,7 @@ template <int kHeadSize>
 struct QueryTiles {
   static constexpr int kWarps = 4;
   static constexpr int kThreads = kWarps * 32;
-  static constexpr int kResident = kHeadSize <= 64 ? 3 : 2;   // blocks of a multiprocessor
+  static constexpr int kResident = kHeadSize <= 32 ? 3 : 2;   // blocks of a multiprocessor
   static constexpr int kRowTiles = kHeadSize <= 128 ? 2 : 1;  // of 16 queries, a warp
   static constexpr int kWarpQueries = kRowTiles * 16;
   static constexpr int kQueries = kWarps * kWarpQueries;

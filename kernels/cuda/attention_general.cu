@@ -6,6 +6,7 @@
 #include "kernels/cuda/attention_dropout.h"
 #include "kernels/cuda/attention_launch.h"
 #include "kernels/cuda/launch.h"
+#include "kernels/cuda/vector_access.h"
 
 namespace tessera::kernels::cuda {
 namespace {
@@ -24,11 +25,6 @@ constexpr int Stride(int head_size) { return head_size + 1; }
 constexpr int64_t TileBytes(int head_size) { return kTile * Stride(head_size) * sizeof(float); }
 constexpr int64_t kWeightBytes = kTile * kWeightStride * sizeof(float);
 constexpr int64_t kKeptBytes = kTile * sizeof(uint32_t);
-
-__device__ float ToFloat(float value) { return value; }
-__device__ float ToFloat(__nv_bfloat16 value) { return __bfloat162float(value); }
-__device__ void StoreFloat(float value, float* to) { *to = value; }
-__device__ void StoreFloat(float value, __nv_bfloat16* to) { *to = __float2bfloat16(value); }
 
 template <int kHeadSize, typename T>
 __device__ void LoadRows(float* tile, const HeadRows<const T>& head, int first_row) {
@@ -77,7 +73,7 @@ __device__ void StoreRow(const float (&values)[kHeadSize / kRowThreads], float f
 #pragma unroll
   for (int i = 0; i < kHeadSize / kRowThreads; ++i) {
     const int column = i * kRowThreads + static_cast<int>(threadIdx.x) % kRowThreads;
-    if (column < head.columns) StoreFloat(values[i] * factor, head.Row(row) + column);
+    if (column < head.columns) head.Row(row)[column] = FromFloat<T>(values[i] * factor);
   }
 }
 

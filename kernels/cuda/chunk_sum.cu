@@ -8,7 +8,7 @@ namespace tessera::kernels::cuda {
 namespace {
 
 constexpr int kColumns = kWarp;  // of a block: one for every thread of a warp
-constexpr int kRuns = 32;        // a warp each
+constexpr int kRuns = 8;         // a warp each
 
 template <typename T>
 __global__ void __launch_bounds__(kColumns* kRuns)
@@ -21,7 +21,7 @@ __global__ void __launch_bounds__(kColumns* kRuns)
   const int64_t end = min(chunks, (run + 1) * length);
   float sum = 0;
   if (element < width) {
-#pragma unroll 4
+#pragma unroll 8
     for (int64_t chunk = run * length; chunk < end; ++chunk) {
       sum += partial[chunk * stride + element];
     }

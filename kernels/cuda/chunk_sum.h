@@ -10,7 +10,7 @@
 namespace tessera::kernels::cuda {
 
 // out[i] = the sum over chunks c of partial[c * stride + i], for every element of
-// out, rounded once to its dtype. Chunks are added in order inside 32 runs of equal
+// out, rounded once to its dtype. Chunks are added in order inside 8 runs of equal
 // length, then the runs in order.
 absl::Status SumChunks(Lane& lane, const float* partial, int64_t chunks, int64_t stride,
                        const Tensor& out);

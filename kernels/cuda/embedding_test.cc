@@ -2,6 +2,7 @@
 
 #include <vector>
 
+#include "core/sanitizers.h"
 #include "gtest/gtest.h"
 #include "kernels/testing/cuda_test_util.h"
 
@@ -11,8 +12,11 @@ namespace {
 struct Case {
   int64_t vocabulary, context, sequences, length, width;
 };
-constexpr Case kCases[] = {
-    {11, 9, 2, 7, 48}, {1, 1, 1, 1, 1}, {300, 64, 5, 51, 33}, {3, 255, 3, 255, 5}};
+constexpr Case kCases[] = {{11, 9, 2, 7, 48},
+                           {1, 1, 1, 1, 1},
+                           {300, 64, 5, 51, 33},
+                           {3, 255, 3, 255, 5},
+                           {kSanitized ? 2051 : 50257, 65, 3, 64, 8}};
 constexpr DType kDTypes[] = {DType::kFloat32, DType::kBFloat16};
 
 Array Tokens(const Case& c) {

@@ -1,5 +1,3 @@
-#include <algorithm>
-
 #include "core/exact_sum.h"
 #include "kernels/cuda/block_reduce.h"
 #include "kernels/cuda/clear.h"
@@ -12,10 +10,10 @@ namespace tessera::kernels::cuda {
 namespace {
 
 constexpr int kThreads = 256;
-constexpr int64_t kMaximumBlocks = 1024;
 constexpr int kElements = 4;  // of a thread at once, and so its share of a chunk's running sums
 constexpr int kChunkThreads = 4;
 constexpr int kSums = kElements * kChunkThreads;
+constexpr int kBlockChunks = kThreads / kChunkThreads;
 static_assert(kSums == kSquareNormSums);
 
 // The sum of a chunk's squares, in the order that kernels/square_norm.h says; for the
@@ -60,14 +58,10 @@ __global__ void __launch_bounds__(kThreads)
   const auto thread = static_cast<int>(threadIdx.x);
   if (thread < ExactSum::kWords) words[thread] = 0;
   __syncthreads();
-  constexpr int kBlockChunks = kThreads / kChunkThreads;
-  const int64_t chunks = (elements + kSquareNormChunk - 1) / kSquareNormChunk;
-  // Whole blocks go round, for the sake of the shuffles.
-  for (int64_t base = static_cast<int64_t>(blockIdx.x) * kBlockChunks; base < chunks;
-       base += static_cast<int64_t>(gridDim.x) * kBlockChunks) {
-    const int64_t chunk = base + thread / kChunkThreads;
-    const double squares = ChunkSquares(x, elements, vector, chunk * kSquareNormChunk);
-    if (thread % kChunkThreads != 0 || chunk >= chunks) continue;
+  const int64_t chunk = static_cast<int64_t>(blockIdx.x) * kBlockChunks + thread / kChunkThreads;
+  // Of zeros, where the chunk is beyond the end.
+  const double squares = ChunkSquares(x, elements, vector, chunk * kSquareNormChunk);
+  if (thread % kChunkThreads == 0) {
     const ExactSum::Terms terms = ExactSum::TermsOf(squares);
     for (int i = 0; i < ExactSum::Terms::kCount; ++i) {
       if (terms.values[i] != 0) AtomicAdd(&words[terms.first + i], terms.values[i]);
@@ -85,8 +79,7 @@ absl::Status SquareNorm(Lane& lane, const Tensor& x, const Tensor& accumulator, 
   TESSERA_CHECK(accumulator.elements() == ExactSum::kWords, "wrong size of an ExactSum");
   if (!add) TESSERA_RETURN_IF_ERROR(Clear(lane, accumulator.data, accumulator.bytes()));
   const int64_t elements = x.elements();
-  const int64_t blocks =
-      std::min(kMaximumBlocks, CeilDivide(elements, kSquareNormChunk * (kThreads / kChunkThreads)));
+  const int64_t blocks = CeilDivide(elements, kBlockChunks * kSquareNormChunk);
   return WithFloatType(x.dtype, [&](auto type) {
     using T = decltype(type);
     return TESSERA_LAUNCH(lane, (SquareNormKernel<T>), blocks, kThreads, 0, Elements<T>(x),

@@ -1,6 +1,5 @@
 #include "kernels/square_norm.h"
 
-#include <cmath>
 #include <limits>
 #include <vector>
 
@@ -11,13 +10,6 @@
 namespace tessera::kernels {
 namespace {
 
-// Of such different magnitudes that every order of a sum rounds differently.
-Array Spread(DType dtype, int64_t elements) {
-  std::vector<double> values = RandomArray(dtype, {elements}, 1).values();
-  for (size_t i = 0; i < values.size(); ++i) values[i] *= std::exp2(static_cast<double>(i % 23));
-  return Array(dtype, {elements}, values);
-}
-
 class CudaSquareNormTest : public CudaTest {};
 
 // The words of the accumulator, not only its value.
@@ -25,7 +17,7 @@ TEST_F(CudaSquareNormTest, SameBitsAsTheCpu) {
   const Array accumulator(DType::kInt64, {ExactSum::kWords});
   for (DType dtype : {DType::kFloat32, DType::kBFloat16}) {
     for (int64_t elements : {0, 1, 15, 1023, 1024, 1025, 100003, 3 * 65536 + 1}) {
-      const Array x = Spread(dtype, elements);
+      const Array x = SpreadArray(dtype, {elements}, 1);
       ExpectSameBitsAsCpu({&x, &accumulator}, [](Lane& lane, const auto& t) {
         TESSERA_RETURN_IF_ERROR(SquareNorm(lane, t[0], t[1], /*add=*/false));
         return SquareNorm(lane, t[0], t[1], /*add=*/true);
@@ -36,7 +28,7 @@ TEST_F(CudaSquareNormTest, SameBitsAsTheCpu) {
 
 TEST_F(CudaSquareNormTest, WithoutVectors) {
   const Array accumulator(DType::kInt64, {ExactSum::kWords});
-  const Array x = Spread(DType::kBFloat16, 3000);
+  const Array x = SpreadArray(DType::kBFloat16, {3000}, 1);
   ExpectSameBitsAsCpu({&x, &accumulator}, [](Lane& lane, const auto& t) {
     return SquareNorm(lane, Part(t[0], 1, 2999), t[1], /*add=*/false);
   });

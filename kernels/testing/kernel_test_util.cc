@@ -89,6 +89,12 @@ Array RandomArray(DType dtype, const Shape& shape, uint32_t stream, double scale
   return Array(dtype, shape, values);
 }
 
+Array SpreadArray(DType dtype, const Shape& shape, uint32_t stream) {
+  std::vector<double> values = RandomArray(dtype, shape, stream).values();
+  for (size_t i = 0; i < values.size(); ++i) values[i] *= std::exp2(static_cast<double>(i % 23));
+  return Array(dtype, shape, values);
+}
+
 double Tolerance(DType dtype) { return dtype == DType::kBFloat16 ? 0x1.04p-8 : 1e-5; }
 
 void ExpectClose(const Array& actual, const std::vector<double>& expected, double tolerance,

@@ -59,6 +59,10 @@ class Array {
 // Uniform in [-scale, scale), the same for the same arguments.
 Array RandomArray(DType dtype, const Shape& shape, uint32_t stream, double scale = 1);
 
+// The same, but of such different magnitudes that every order of a sum, even in
+// doubles, rounds differently.
+Array SpreadArray(DType dtype, const Shape& shape, uint32_t stream);
+
 // What one rounding to `dtype` may change, relative, and a little more for the
 // fp32 arithmetic before it.
 double Tolerance(DType dtype);

@@ -103,6 +103,11 @@ Command::Command(const std::vector<std::string>& arguments, const Options& optio
   if (!options.script.empty()) words = {"/bin/sh", "-c", options.script};
   words.push_back(program);
   words.insert(words.end(), arguments.begin(), arguments.end());
+  // A run is on the CPU, whatever there is, unless the test says otherwise.
+  const bool trains = !arguments.empty() && arguments[0] == "train";
+  if (trains && std::find(arguments.begin(), arguments.end(), "--device") == arguments.end()) {
+    words.insert(words.end() - std::ssize(arguments) + 1, {"--device", "cpu"});
+  }
   process_ = fork();
   if (process_ != 0) return;
 

@@ -40,11 +40,15 @@ def if_cuda(yes, no = []):
     })
 
 def _compile(ctx, cc_toolchain, context, source):
-    object = ctx.actions.declare_file("_objs/%s/%s.o" % (ctx.label.name, source.basename[:-3]))
+    path = "_objs/%s/%s" % (ctx.label.name, source.basename[:-3])
+    object = ctx.actions.declare_file(path + ".o")
+
+    # What ptxas says of registers and spills (tools/check_ptxas.sh).
+    resources = ctx.actions.declare_file(path + ".ptxas")
     args = ctx.actions.args()
     args.add_all(["-c", source, "-o", object, "-objtemp", "-std=c++20"])
     args.add_all(["-ccbin", cc_toolchain.compiler_executable])
-    args.add_all(["-fmad=false", "--expt-relaxed-constexpr", "-Werror=all-warnings"])
+    args.add_all(["-fmad=false", "--expt-relaxed-constexpr", "-Werror=all-warnings", "-Xptxas=-v"])
     args.add("-Xcompiler=-fPIC,-ffp-contract=off,-Wall,-Werror")
     if ctx.var["COMPILATION_MODE"] == "dbg":
         args.add_all(["-O0", "-g"])
@@ -57,19 +61,19 @@ def _compile(ctx, cc_toolchain, context, source):
     args.add_all(context.quote_includes, before_each = "-I")
     args.add_all(context.includes, before_each = "-I")
     args.add_all(context.system_includes, before_each = "-isystem")
-    ctx.actions.run(
-        executable = NVCC,
-        arguments = [args],
+    ctx.actions.run_shell(
+        command = "log=$1; shift; %s \"$@\" >$log 2>&1 || { grep -v ptxas $log >&2; exit 1; }" % NVCC,
+        arguments = [resources.path, args],
         inputs = depset(
             [source] + [f for f in ctx.files.srcs if f.extension != "cu"],
             transitive = [context.headers, cc_toolchain.all_files],
         ),
-        outputs = [object],
+        outputs = [object, resources],
         mnemonic = "CudaCompile",
         progress_message = "Compiling (nvcc) %s" % source.short_path,
         use_default_shell_env = True,
     )
-    return object
+    return object, resources
 
 def _nvcc_library_impl(ctx):
     if not NVCC:
@@ -90,11 +94,12 @@ def _nvcc_library_impl(ctx):
     context = cc_common.merge_cc_infos(
         cc_infos = [CcInfo(compilation_context = own)] + infos,
     ).compilation_context
-    objects = depset([
+    compiled = [
         _compile(ctx, cc_toolchain, context, source)
         for source in ctx.files.srcs
         if source.extension == "cu"
-    ])
+    ]
+    objects = depset([object for object, _ in compiled])
     linking, _ = cc_common.create_linking_context_from_compilation_outputs(
         actions = ctx.actions,
         name = ctx.label.name,
@@ -109,6 +114,7 @@ def _nvcc_library_impl(ctx):
     )
     return [
         DefaultInfo(files = objects),
+        OutputGroupInfo(ptxas = depset([resources for _, resources in compiled])),
         CcInfo(compilation_context = context, linking_context = linking),
     ]
 
