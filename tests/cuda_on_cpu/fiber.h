@@ -26,8 +26,9 @@ class Fiber {
 
   void* stack_pointer_ = nullptr;
   void (*entry_)() = nullptr;
-  const void* stack_bottom_ = nullptr;
-  size_t stack_bytes_ = 0;
+  // For AddressSanitizer.
+  [[maybe_unused]] const void* stack_bottom_ = nullptr;
+  [[maybe_unused]] size_t stack_bytes_ = 0;
 };
 
 }  // namespace tessera::cuda_on_cpu
