@@ -90,8 +90,8 @@ TEST_P(BugsTest, ShowsAndItsRepairDoesNot) {
 
 std::vector<Program> AllPrograms() {
   std::vector<Program> all;
-  for (const auto& programs : {KernelPrograms(), TensorCorePrograms(), StreamPrograms(),
-                               MatmulPrograms(), CollectivePrograms()}) {
+  for (const auto& programs : {KernelPrograms(), MemoryPrograms(), TensorCorePrograms(),
+                               StreamPrograms(), MatmulPrograms(), CollectivePrograms()}) {
     all.insert(all.end(), programs.begin(), programs.end());
   }
   return all;

@@ -14,6 +14,7 @@ struct Program {
 };
 
 std::vector<Program> KernelPrograms();
+std::vector<Program> MemoryPrograms();
 std::vector<Program> TensorCorePrograms();
 std::vector<Program> StreamPrograms();
 std::vector<Program> MatmulPrograms();
