@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cstdint>
 #include <cstring>
+#include <type_traits>
 
 #include "tests/cuda_on_cpu/random.h"
 #include "tests/cuda_on_cpu/report.h"
@@ -13,11 +14,22 @@
 namespace tessera::cuda_on_cpu {
 namespace {
 
+// NCCL's integers wrap around.
+template <typename T>
+T Sum(T a, T b) {
+  if constexpr (std::is_integral_v<T>) {
+    using Unsigned = std::make_unsigned_t<T>;
+    return static_cast<T>(static_cast<Unsigned>(a) + static_cast<Unsigned>(b));
+  } else {
+    return a + b;
+  }
+}
+
 template <typename T>
 T Combine(T a, T b, ncclRedOp_t operation) {
   switch (operation) {
     case ncclSum:
-      return a + b;
+      return Sum(a, b);
     case ncclMax:
       return std::max(a, b);
     case ncclMin:
