@@ -61,6 +61,14 @@ absl::StatusOr<int> CountCudaDevices() {
                          "\"; unset it or name a GPU, or use --device cpu"));
 }
 
+absl::StatusOr<std::string> CudaBusId(int index) {
+  std::array<char, 64> bus_id = {};
+  TESSERA_RETURN_IF_ERROR(
+      CudaStatus(cudaDeviceGetPCIBusId(bus_id.data(), static_cast<int>(bus_id.size()), index),
+                 "cudaDeviceGetPCIBusId"));
+  return std::string(bus_id.data());
+}
+
 // Recorded once at least; a wait for one that never was is none.
 struct CudaDevice::CudaEvent final : Event {
   cudaEvent_t event = nullptr;
@@ -178,11 +186,7 @@ absl::Status CudaDevice::Initialize() {
         "GPU ", options_.index, " (", name_, ") has compute capability ", properties.major, ".",
         properties.minor, "; ", kOldestMajor, ".0 is the oldest that this program is built for"));
   }
-  std::array<char, 64> bus_id = {};
-  TESSERA_RETURN_IF_ERROR(CudaStatus(
-      cudaDeviceGetPCIBusId(bus_id.data(), static_cast<int>(bus_id.size()), options_.index),
-      "cudaDeviceGetPCIBusId"));
-  bus_id_ = bus_id.data();
+  TESSERA_ASSIGN_OR_RETURN(bus_id_, CudaBusId(options_.index));
   for (int index = 0; index < options_.lanes; ++index) {
     streams_.push_back(std::make_unique<Stream>(*this, index));
     TESSERA_RETURN_IF_ERROR(streams_.back()->Create());

@@ -16,6 +16,9 @@
 
 namespace tessera {
 
+// Where a GPU is in this machine, without taking anything of it.
+absl::StatusOr<std::string> CudaBusId(int index);
+
 struct CudaDeviceOptions {
   int index = 0;  // among the visible GPUs
   int lanes = 1;

@@ -30,30 +30,6 @@ absl::Status NcclStatus(ncclResult_t result, absl::string_view call) {
                    "; NCCL_DEBUG=INFO tells more"));
 }
 
-// Where a rank's GPU is, as text of a fixed length that ranks can exchange.
-using Place = std::array<char, 320>;
-
-absl::Status CheckOneRankPerGpu(const CudaDevice& device, Communicator& control) {
-  Place own = {};
-  gethostname(own.data(), 255);
-  const std::string text = absl::StrCat(own.data(), " GPU ", device.bus_id());
-  own = {};
-  text.copy(own.data(), own.size() - 1);
-  std::vector<Place> places(control.size());
-  TESSERA_RETURN_IF_ERROR(control.AllGather(reinterpret_cast<const std::byte*>(own.data()),
-                                            reinterpret_cast<std::byte*>(places.data()),
-                                            sizeof(Place)));
-  for (int rank = 1; rank < control.size(); ++rank) {
-    for (int other = 0; other < rank; ++other) {
-      if (places[rank] != places[other]) continue;
-      return absl::InvalidArgumentError(absl::StrCat("ranks ", other, " and ", rank,
-                                                     " have the same GPU (", places[rank].data(),
-                                                     "); start at most one rank per GPU"));
-    }
-  }
-  return absl::OkStatus();
-}
-
 class NcclCollectives final : public Collectives {
  public:
   NcclCollectives(CudaDevice& device, Communicator& control)
@@ -76,7 +52,7 @@ class NcclCollectives final : public Collectives {
 
   absl::Status Join() {
     if (size_ == 1) return absl::OkStatus();
-    TESSERA_RETURN_IF_ERROR(CheckOneRankPerGpu(device_, control_));
+    TESSERA_RETURN_IF_ERROR(CheckOneRankPerGpu(device_.bus_id(), control_));
     ncclUniqueId id = {};
     if (rank_ == 0) TESSERA_RETURN_IF_ERROR(NcclStatus(ncclGetUniqueId(&id), "ncclGetUniqueId"));
     TESSERA_RETURN_IF_ERROR(
@@ -194,6 +170,29 @@ class NcclCollectives final : public Collectives {
 };
 
 }  // namespace
+
+absl::Status CheckOneRankPerGpu(const std::string& bus_id, Communicator& control) {
+  // A place is text of a fixed length, which ranks can exchange.
+  using Place = std::array<char, 320>;
+  Place own = {};
+  gethostname(own.data(), 255);
+  const std::string text = absl::StrCat(own.data(), " GPU ", bus_id);
+  own = {};
+  text.copy(own.data(), own.size() - 1);
+  std::vector<Place> places(control.size());
+  TESSERA_RETURN_IF_ERROR(control.AllGather(reinterpret_cast<const std::byte*>(own.data()),
+                                            reinterpret_cast<std::byte*>(places.data()),
+                                            sizeof(Place)));
+  for (int rank = 1; rank < control.size(); ++rank) {
+    for (int other = 0; other < rank; ++other) {
+      if (places[rank] != places[other]) continue;
+      return absl::InvalidArgumentError(absl::StrCat("ranks ", other, " and ", rank,
+                                                     " have the same GPU (", places[rank].data(),
+                                                     "); start at most one rank per GPU"));
+    }
+  }
+  return absl::OkStatus();
+}
 
 absl::StatusOr<std::unique_ptr<Collectives>> MakeNcclCollectives(CudaDevice& device,
                                                                  Communicator& control) {

@@ -2,6 +2,7 @@
 #define TESSERA_CORE_NCCL_COLLECTIVES_H_
 
 #include <memory>
+#include <string>
 
 #include "absl/status/statusor.h"
 #include "core/collectives.h"
@@ -9,6 +10,10 @@
 #include "core/cuda_device.h"
 
 namespace tessera {
+
+// Compares where the ranks' GPUs are (CudaDevice::bus_id). Every rank calls this.
+// InvalidArgument, naming them, when two ranks have the same one.
+absl::Status CheckOneRankPerGpu(const std::string& bus_id, Communicator& control);
 
 // Collectives on the GPUs' memory through NCCL; a world of one rank needs none of it.
 // What the others must know first (NCCL's id, which GPU a rank has) travels over
@@ -18,7 +23,7 @@ namespace tessera {
 // When NCCL reports an error, or another rank calls control.Abort, pending
 // collectives are aborted and the device fails with the cause, within a second.
 //
-// InvalidArgument when two ranks have the same GPU; Unavailable with NCCL's words.
+// The errors of CheckOneRankPerGpu; Unavailable with NCCL's words.
 absl::StatusOr<std::unique_ptr<Collectives>> MakeNcclCollectives(CudaDevice& device,
                                                                  Communicator& control);
 

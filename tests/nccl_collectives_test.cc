@@ -152,27 +152,30 @@ TEST(NcclCollectives, TwoRanksOnOneGpu) {
   });
 }
 
-// A rank that fails takes the others out of their collective.
+// Every rank but 1, which fails, waits in a collective.
+void LoseRankOne(Communicator& communicator) {
+  Rank rank(communicator);
+  rank.device().OnFailure([&rank](const absl::Status& /*status*/) { rank.collectives().Abort(); });
+  const auto start = std::chrono::steady_clock::now();
+  if (communicator.rank() == 1) {
+    communicator.Abort(absl::DataLossError("the disk is gone"));
+  } else {
+    rank.lane().Enqueue(
+        [&] { return rank.collectives().AllGather(rank.lane(), rank.send(), rank.out(), 100); });
+    EXPECT_EQ(rank.device().Join(), absl::CancelledError("rank 1: the disk is gone"));
+  }
+  EXPECT_LT(std::chrono::steady_clock::now() - start, std::chrono::seconds(10));
+}
+
 TEST(NcclCollectives, ALostPeerEndsTheWait) {
   for (const int world : Worlds()) {
     if (world == 1) continue;
-    InCudaWorld(world, [](Communicator& communicator) {
-      Rank rank(communicator);
-      rank.device().OnFailure(
-          [&rank](const absl::Status& /*status*/) { rank.collectives().Abort(); });
-      const auto start = std::chrono::steady_clock::now();
-      if (communicator.rank() == 1) {
-        communicator.Abort(absl::DataLossError("the disk is gone"));
-      } else {
-        rank.lane().Enqueue([&] {
-          return rank.collectives().AllGather(rank.lane(), rank.send(), rank.out(), 100);
-        });
-        const absl::Status status = rank.device().Join();
-        EXPECT_EQ(status, absl::CancelledError("rank 1: the disk is gone"));
-      }
-      EXPECT_LT(std::chrono::steady_clock::now() - start, std::chrono::seconds(10));
-    });
+    for (const bool reaches : {true, false}) {
+      SetNcclAbortReachesPeers(reaches);
+      InCudaWorld(world, LoseRankOne);
+    }
   }
+  SetNcclAbortReachesPeers(true);
 }
 
 }  // namespace

@@ -25,7 +25,15 @@ std::string TextOf(const ProductShape& shape) {
                       " in ", NameOf(shape.input), " to ", NameOf(shape.output));
 }
 
-constexpr int64_t kWorkspaceBytes = LibraryWorkspaceBytes(Backend::kCuda);
+// cuBLASLt wants its workspace aligned by more than the plan aligns buffers.
+constexpr int64_t kWorkspaceAlignment = 256;
+constexpr int64_t kWorkspaceBytes = LibraryWorkspaceBytes(Backend::kCuda) - kWorkspaceAlignment;
+
+std::byte* AlignedWorkspace(const CudaLane& lane) {
+  std::byte* const workspace = lane.library_workspace();
+  const auto beyond = reinterpret_cast<uintptr_t>(workspace) % kWorkspaceAlignment;
+  return beyond == 0 ? workspace : workspace + (kWorkspaceAlignment - beyond);
+}
 
 // What was chosen for the shapes that were asked for in one lane.
 struct Cache {
@@ -138,9 +146,9 @@ absl::Status CublasLtProduct::Run(CudaLane& lane, const void* a, const void* b, 
                                                     &bias, sizeof(bias)),
                      "cublasLtMatmulDescSetAttribute"));
   }
-  const cublasStatus_t status = cublasLtMatmul(
-      handle_, operation_, &one, b, first_, a, second_, &zero, d, output_, d, output_, &algorithm_,
-      lane.library_workspace(), kWorkspaceBytes, lane.stream());
+  const cublasStatus_t status =
+      cublasLtMatmul(handle_, operation_, &one, b, first_, a, second_, &zero, d, output_, d,
+                     output_, &algorithm_, AlignedWorkspace(lane), kWorkspaceBytes, lane.stream());
   if (status == CUBLAS_STATUS_SUCCESS) return absl::OkStatus();
   return CublasStatus(status, absl::StrCat("cublasLtMatmul, ", TextOf(shape_)));
 }

@@ -97,6 +97,14 @@ TEST_F(CudaCommandTest, TwoRanksOnOneGpu) {
   EXPECT_THAT(result.error, HasSubstr("ranks 0 and 1 have the same GPU ("));
 }
 
+TEST_F(CudaCommandTest, TooFewGpusLeaveAutoTheCpu) {
+  Pretend("devices=1");
+  const Result result = Train({"--device", "auto", "--ranks", "2"});
+  EXPECT_EQ(result.status, 0);
+  EXPECT_THAT(result.error, MatchesRegex("tessera: note: training on the CPU, since ranks 0 and 1 "
+                                         "have the same GPU \\(.*\n"));
+}
+
 TEST_F(CudaCommandTest, NoSuchDevice) {
   const Result result = Train({"--device", "tpu"});
   EXPECT_EQ(result.status, 2);

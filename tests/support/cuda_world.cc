@@ -6,6 +6,7 @@
 #include "core/thread_communicator.h"
 
 #ifdef TESSERA_CUDA_ON_CPU
+#include "tests/cuda_on_cpu/pretend.h"
 #include "tests/cuda_on_cpu/random.h"
 #include "tests/cuda_on_cpu/ranks.h"
 #endif
@@ -74,11 +75,17 @@ void InCudaWorld(int world, const RankFunction& run) {
   });
 }
 
+void SetNcclAbortReachesPeers(bool reaches) {
+  cuda_on_cpu::Pretended().abort_reaches_peers = reaches;
+}
+
 void SetCudaSeed(uint64_t seed) { cuda_on_cpu::SetSeed(seed); }
 
 #else
 
 void InCudaWorld(int world, const RankFunction& run) { InThreadWorld(world, run); }
+
+void SetNcclAbortReachesPeers(bool /*reaches*/) {}
 
 void SetCudaSeed(uint64_t /*seed*/) {}
 

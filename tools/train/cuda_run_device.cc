@@ -9,15 +9,26 @@
 namespace tessera {
 namespace {
 
-absl::StatusOr<std::unique_ptr<CudaDevice>> OwnGpu(int threads) {
+// A launcher may show each rank its own GPU alone, or all of them to every rank.
+absl::StatusOr<int> OwnIndex() {
   TESSERA_ASSIGN_OR_RETURN(const int gpus, CountCudaDevices());
-  // A launcher may show each rank its own GPU alone, or all of them to every rank.
-  return CudaDevice::Create({.index = LocalRank() % gpus, .lanes = kLanes, .threads = threads});
+  return LocalRank() % gpus;
+}
+
+absl::StatusOr<std::unique_ptr<CudaDevice>> OwnGpu(int threads) {
+  TESSERA_ASSIGN_OR_RETURN(const int index, OwnIndex());
+  return CudaDevice::Create({.index = index, .lanes = kLanes, .threads = threads});
 }
 
 }  // namespace
 
 absl::Status CheckCuda() { return CountCudaDevices().status(); }
+
+absl::Status CheckCudaWorld(Communicator& communicator) {
+  TESSERA_ASSIGN_OR_RETURN(const int index, OwnIndex());
+  TESSERA_ASSIGN_OR_RETURN(const std::string bus_id, CudaBusId(index));
+  return CheckOneRankPerGpu(bus_id, communicator);
+}
 
 absl::StatusOr<RunDevice> MakeCudaRunDevice(int threads, Communicator& communicator) {
   TESSERA_ASSIGN_OR_RETURN(std::unique_ptr<CudaDevice> device, OwnGpu(threads));

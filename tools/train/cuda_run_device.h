@@ -5,9 +5,11 @@
 
 namespace tessera {
 
-// MakeRunDevice and MakeDevice for CUDA, and whether this rank could use it. In a
-// program that was built without CUDA they say so: Unimplemented.
+// MakeRunDevice and MakeDevice for CUDA; whether this rank could use it; and, if all
+// ranks could, whether each has a GPU of its own. In a program that was built without
+// CUDA they say so: Unimplemented.
 absl::Status CheckCuda();
+absl::Status CheckCudaWorld(Communicator& communicator);
 absl::StatusOr<RunDevice> MakeCudaRunDevice(int threads, Communicator& communicator);
 absl::StatusOr<std::unique_ptr<Device>> MakeCudaDevice(int threads);
 

@@ -12,6 +12,8 @@ absl::Status BuiltWithout() {
 
 absl::Status CheckCuda() { return BuiltWithout(); }
 
+absl::Status CheckCudaWorld(Communicator& /*communicator*/) { return BuiltWithout(); }
+
 absl::StatusOr<RunDevice> MakeCudaRunDevice(int /*threads*/, Communicator& /*communicator*/) {
   return BuiltWithout();
 }

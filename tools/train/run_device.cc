@@ -20,14 +20,18 @@ absl::StatusOr<DeviceChoice> ParseDeviceChoice(const std::string& text) {
 absl::StatusOr<Backend> ChooseBackend(DeviceChoice choice, Communicator& communicator,
                                       std::string* why) {
   if (choice == DeviceChoice::kCpu) return Backend::kCpu;
-  const absl::Status usable = CheckCuda();
+  absl::Status usable = CheckCuda();
   if (choice == DeviceChoice::kCuda) {
     TESSERA_RETURN_IF_ERROR(usable);
     return Backend::kCuda;
   }
   int64_t able = usable.ok() ? 1 : 0;
   TESSERA_RETURN_IF_ERROR(communicator.AllReduceSum(absl::MakeSpan(&able, 1)));
-  if (able == communicator.size()) return Backend::kCuda;
+  if (able == communicator.size()) {
+    usable = CheckCudaWorld(communicator);
+    if (usable.ok()) return Backend::kCuda;
+    if (!absl::IsInvalidArgument(usable)) return usable;
+  }
   if (why != nullptr && !absl::IsUnimplemented(usable)) {
     *why = usable.ok() ? "some ranks have no GPU" : std::string(usable.message());
   }
