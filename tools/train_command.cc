@@ -34,11 +34,14 @@ int StartRanks(const std::string& program, const CommandLine& line, int ranks) {
   if (!config.ok()) return ReportMisuse(config.status());
   const absl::StatusOr<DeviceChoice> choice = ParseDeviceChoice(line.Get("device", "auto"));
   if (!choice.ok()) return ReportMisuse(choice.status());
-  SingleCommunicator alone;
-  const absl::StatusOr<Backend> backend = ChooseBackend(*choice, alone, /*why=*/nullptr);
-  if (!backend.ok()) return ReportFailure(backend.status(), /*rank=*/-1);
+  // CUDA is not looked for here, since it starts threads, which Launch cannot have: what
+  // does not fit a GPU whose size the configuration leaves open, the ranks will say.
+  const Backend backend = MostOf(*choice);
+  if (*choice == DeviceChoice::kCuda && backend == Backend::kCpu) {
+    return ReportFailure(BuiltWithoutCuda(), /*rank=*/-1);
+  }
   const absl::StatusOr<PlanSet> plans =
-      CheckRun(*config, ranks, *backend, CapacityOf(*config, *backend, ranks));
+      CheckRun(*config, ranks, backend, CapacityOf(*config, backend, ranks));
   if (!plans.ok()) return ReportMisuse(plans.status());
 
   std::vector<std::string> command = {program, "train", line.positional[0]};

@@ -22,6 +22,8 @@ absl::StatusOr<std::unique_ptr<CudaDevice>> OwnGpu(int threads) {
 
 }  // namespace
 
+const bool kBuiltWithCuda = true;
+
 absl::Status CheckCuda() { return CountCudaDevices().status(); }
 
 absl::Status CheckCudaWorld(Communicator& communicator) {

@@ -7,7 +7,8 @@ namespace tessera {
 
 // MakeRunDevice and MakeDevice for CUDA; whether this rank could use it; and, if all
 // ranks could, whether each has a GPU of its own. In a program that was built without
-// CUDA they say so: Unimplemented.
+// CUDA they return BuiltWithoutCuda().
+extern const bool kBuiltWithCuda;
 absl::Status CheckCuda();
 absl::Status CheckCudaWorld(Communicator& communicator);
 absl::StatusOr<RunDevice> MakeCudaRunDevice(int threads, Communicator& communicator);

@@ -17,6 +17,15 @@ absl::StatusOr<DeviceChoice> ParseDeviceChoice(const std::string& text) {
       absl::StrCat("--device is ", text, "; expected auto, cpu or cuda"));
 }
 
+Backend MostOf(DeviceChoice choice) {
+  return choice == DeviceChoice::kCpu || !kBuiltWithCuda ? Backend::kCpu : Backend::kCuda;
+}
+
+absl::Status BuiltWithoutCuda() {
+  return absl::UnimplementedError(
+      "this program was built without CUDA: build it with --config=cuda, or use --device cpu");
+}
+
 absl::StatusOr<Backend> ChooseBackend(DeviceChoice choice, Communicator& communicator,
                                       std::string* why) {
   if (choice == DeviceChoice::kCpu) return Backend::kCpu;

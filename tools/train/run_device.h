@@ -17,6 +17,12 @@ namespace tessera {
 enum class DeviceChoice : uint8_t { kAuto, kCpu, kCuda };
 absl::StatusOr<DeviceChoice> ParseDeviceChoice(const std::string& text);
 
+// The backend that takes the most memory of those that the choice may come to in this
+// program, found without touching CUDA.
+Backend MostOf(DeviceChoice choice);
+// Unimplemented: what a program that was built without CUDA says when it is asked for.
+absl::Status BuiltWithoutCuda();
+
 // The device on which a rank of a training run works, and how it reaches the others.
 struct RunDevice {
   std::unique_ptr<Device> device;
