@@ -25,7 +25,14 @@ Executor::Executor(const Plan& plan, const Model& model, int rank, Device& devic
     footprints_.back() = model.predictor->Measure(plan.options.micro_sequences);
   }
   for (const Instruction& instruction : plan.instructions) {
-    work_.push_back(Bind(instruction));
+    work_.push_back([this, &instruction, work = Bind(instruction)] {
+      absl::Status status = work();
+      // A library's or a device's failure says what was called, not for what.
+      if (!absl::IsInternal(status)) return status;
+      return absl::InternalError(absl::StrCat(absl::string_view(status.message()), "; in the ",
+                                              NameOf(instruction.lane),
+                                              " lane: ", ShortName(model_, instruction)));
+    });
     for (int wait : instruction.waits) {
       if (events_[wait] == nullptr) events_[wait] = device.CreateEvent();
     }

@@ -61,6 +61,24 @@ TEST(Embedding, Learns) {
   }
 }
 
+// What a device or a library says of a failure names no instruction; the engine does.
+TEST(Embedding, FailuresNameTheInstruction) {
+  class Broken : public BatchSource {
+   public:
+    absl::Status Read(int64_t /*first*/, int64_t /*sequences*/,
+                      absl::Span<const Tensor> /*fields*/) override {
+      return absl::InternalError("a call failed");
+    }
+  };
+  SingleCommunicator communicator;
+  CpuDevice device({.lanes = kLanes, .threads = 1});
+  auto trainer =
+      *Trainer::Create(MakeRegression({}, DType::kFloat32), TrainerOptions(), device, communicator);
+  Broken source;
+  EXPECT_EQ(trainer->Step(source, 0).status(),
+            absl::InternalError("a call failed; in the host lane: stage_batch micro-step 0"));
+}
+
 // The engine's derivative of this model against differences of its loss.
 TEST(Embedding, GradientsAreDerivatives) {
   const Model model = MakeRegression({}, DType::kFloat32);
