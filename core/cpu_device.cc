@@ -183,12 +183,12 @@ absl::StatusOr<std::byte*> CpuDevice::Allocate(MemoryKind /*kind*/, int64_t byte
 void CpuDevice::Unmap::operator()(std::byte* data) const { munmap(data, bytes); }
 
 absl::Status CpuDevice::CopyToHost(const std::byte* device, void* host, int64_t bytes) {
-  std::memcpy(host, device, static_cast<size_t>(bytes));
+  if (bytes > 0) std::memcpy(host, device, static_cast<size_t>(bytes));
   return absl::OkStatus();
 }
 
 absl::Status CpuDevice::CopyFromHost(const void* host, std::byte* device, int64_t bytes) {
-  std::memcpy(device, host, static_cast<size_t>(bytes));
+  if (bytes > 0) std::memcpy(device, host, static_cast<size_t>(bytes));
   return absl::OkStatus();
 }
 
