@@ -8,52 +8,17 @@
 
 #include "gtest/gtest.h"
 #include "kernels/testing/kernel_test_util.h"
+#include "kernels/testing/linear_cross_entropy_reference.h"
 
 namespace tessera::kernels {
 namespace {
-
-constexpr float kScale = 0.25f;
-
-struct Result {
-  double loss = 0;
-  std::vector<double> d_logits;
-};
-
-Result Reference(const std::vector<double>& x, const std::vector<double>& weight,
-                 const std::vector<double>& targets, int64_t width) {
-  const int64_t vocabulary = static_cast<int64_t>(weight.size()) / width;
-  Result result;
-  for (size_t row = 0; row < targets.size(); ++row) {
-    std::vector<double> exponentials;
-    double sum = 0;
-    for (int64_t v = 0; v < vocabulary; ++v) {
-      double logit = 0;
-      for (int64_t i = 0; i < width; ++i) logit += x[row * width + i] * weight[v * width + i];
-      exponentials.push_back(std::exp(logit));
-      sum += exponentials.back();
-    }
-    const int64_t target = static_cast<int64_t>(targets[row]);
-    result.loss -= std::log(exponentials[target] / sum);
-    for (int64_t v = 0; v < vocabulary; ++v) {
-      result.d_logits.push_back((exponentials[v] / sum - (v == target ? 1 : 0)) * kScale);
-    }
-  }
-  return result;
-}
-
-Array Targets(int64_t rows, int64_t vocabulary) {
-  std::vector<double> targets;
-  for (int64_t row = 0; row < rows; ++row) targets.push_back((row * 37 + 5) % vocabulary);
-  targets.back() = static_cast<double>(vocabulary - 1);
-  return Array(DType::kInt32, {rows}, targets);
-}
 
 absl::Status RunHead(Lane& lane, const Array& x, const Array& weight, const Array& targets,
                      double* loss, const Array* d_logits) {
   const Array workspace(
       DType::kFloat32,
       {LinearCrossEntropyWorkspace(targets.tensor().elements(), weight.tensor().shape[0]) / 4});
-  return LinearCrossEntropy(lane, x.tensor(), weight.tensor(), targets.tensor(), kScale, loss,
+  return LinearCrossEntropy(lane, x.tensor(), weight.tensor(), targets.tensor(), kHeadScale, loss,
                             d_logits == nullptr ? nullptr : &d_logits->tensor(), workspace.bytes());
 }
 
@@ -69,13 +34,13 @@ TEST_P(LinearCrossEntropyTest, AgreesWithDoublePrecision) {
     SCOPED_TRACE(testing::Message() << rows << " rows of " << width << ", " << vocabulary);
     const Array x = RandomArray(GetParam(), {rows, width}, 1, 2);
     const Array weight = RandomArray(GetParam(), {vocabulary, width}, 2, 0.5);
-    const Array targets = Targets(rows, vocabulary);
+    const Array targets = HeadTargets(rows, vocabulary);
     const Array d_logits(GetParam(), {rows, vocabulary});
     double loss = NAN;
     double evaluation_loss = NAN;
     ASSERT_TRUE(RunHead(lane, x, weight, targets, &loss, &d_logits).ok());
     ASSERT_TRUE(RunHead(lane, x, weight, targets, &evaluation_loss, nullptr).ok());
-    const Result expected = Reference(x.values(), weight.values(), targets.values(), width);
+    const HeadResult expected = HeadReference(x.values(), weight.values(), targets.values(), width);
     EXPECT_NEAR(loss, expected.loss, 1e-6 * (1 + expected.loss));
     EXPECT_EQ(evaluation_loss, loss);
     ExpectClose(d_logits, expected.d_logits, Tolerance(GetParam()), 0.01);
@@ -85,7 +50,7 @@ TEST_P(LinearCrossEntropyTest, AgreesWithDoublePrecision) {
 TEST_P(LinearCrossEntropyTest, SameBitsForAnyNumberOfThreads) {
   const Array x = RandomArray(GetParam(), {300, 24}, 1);
   const Array weight = RandomArray(GetParam(), {1000, 24}, 2);
-  const Array targets = Targets(300, 1000);
+  const Array targets = HeadTargets(300, 1000);
   ExpectThreadIndependent([&](Lane& lane) {
     std::vector<Array> outputs;
     outputs.emplace_back(GetParam(), Shape{300, 1000});
@@ -107,14 +72,14 @@ TEST(LinearCrossEntropy, ReferenceGradientAgreesWithFiniteDifferences) {
   const std::vector<double> targets = {6, 2};
   const std::vector<double> differences = FiniteDifferences(
       [&](const std::vector<double>& point) {
-        return Reference(identity, point, targets, 2).loss * kScale;
+        return HeadReference(identity, point, targets, 2).loss * kHeadScale;
       },
       weight);
   std::vector<double> expected;
   for (size_t row = 0; row < 2; ++row) {
     for (size_t v = 0; v < 7; ++v) expected.push_back(differences[v * 2 + row]);
   }
-  ExpectClose(Array(DType::kFloat64, {14}, Reference(identity, weight, targets, 2).d_logits),
+  ExpectClose(Array(DType::kFloat64, {14}, HeadReference(identity, weight, targets, 2).d_logits),
               expected, 1e-8);
 }
 

@@ -10,51 +10,12 @@
 #include "gtest/gtest.h"
 #include "kernels/cpu/gemm.h"
 #include "kernels/testing/kernel_test_util.h"
+#include "kernels/testing/matmul_reference.h"
 
 namespace tessera::kernels {
 namespace {
 
-struct Case {
-  int64_t m = 0;
-  int64_t k = 0;
-  int64_t n = 0;
-  Transpose transpose_a = Transpose::kNo;
-  Transpose transpose_b = Transpose::kNo;
-  DType input = DType::kFloat32;
-  DType output = DType::kFloat32;
-  bool bias = false;
-};
-
-std::string NameOf(const Case& c) {
-  return absl::StrCat(c.m, "x", c.k, "x", c.n, c.transpose_a == Transpose::kYes ? " a'" : "",
-                      c.transpose_b == Transpose::kYes ? " b'" : "", " ", tessera::NameOf(c.input),
-                      "->", tessera::NameOf(c.output), c.bias ? " bias" : "");
-}
-
-Array MakeMatrix(DType dtype, int64_t rows, int64_t columns, Transpose transpose, uint32_t stream) {
-  if (transpose == Transpose::kYes) std::swap(rows, columns);
-  return RandomArray(dtype, {rows, columns}, stream);
-}
-
-std::vector<double> Reference(const Case& c, const Array& a, const Array& b, const Array& bias) {
-  const std::vector<double> av = a.values();
-  const std::vector<double> bv = b.values();
-  const std::vector<double> bias_values = bias.values();
-  std::vector<double> result(static_cast<size_t>(c.m * c.n));
-  for (int64_t i = 0; i < c.m; ++i) {
-    for (int64_t j = 0; j < c.n; ++j) {
-      double sum = c.bias ? bias_values[j] : 0;
-      for (int64_t l = 0; l < c.k; ++l) {
-        sum += av[c.transpose_a == Transpose::kYes ? l * c.m + i : i * c.k + l] *
-               bv[c.transpose_b == Transpose::kYes ? j * c.k + l : l * c.n + j];
-      }
-      result[i * c.n + j] = sum;
-    }
-  }
-  return result;
-}
-
-void Check(const Case& c) {
+void Check(const MatMulCase& c) {
   SCOPED_TRACE(NameOf(c));
   const Array a = MakeMatrix(c.input, c.m, c.k, c.transpose_a, 1);
   const Array b = MakeMatrix(c.input, c.k, c.n, c.transpose_b, 2);
@@ -64,8 +25,7 @@ void Check(const Case& c) {
   const absl::Status status = MatMul(lane, a.tensor(), c.transpose_a, b.tensor(), c.transpose_b,
                                      c.bias ? &bias.tensor() : nullptr, out.tensor());
   ASSERT_TRUE(status.ok()) << status;
-  ExpectClose(out, Reference(c, a, b, bias), Tolerance(c.output),
-              std::max(1.0, std::sqrt(c.k) / 8));
+  ExpectClose(out, MatMulReference(c, a, b, bias), Tolerance(c.output), MatMulScale(c));
 }
 
 TEST(MatMul, AgreesWithDoublePrecision) {
