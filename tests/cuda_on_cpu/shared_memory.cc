@@ -1,6 +1,8 @@
 #include "tests/cuda_on_cpu/shared_memory.h"
 
+#include <cstdlib>
 #include <cstring>
+#include <map>
 #include <vector>
 
 #include "tests/cuda_on_cpu/report.h"
@@ -24,11 +26,22 @@ struct Array {
   size_t GuardEnd() const { return (GuardBegin() + kGuardBytes + kAlignment - 1) & -kAlignment; }
 };
 
-alignas(1024) unsigned char arena[kArenaBytes];
+unsigned char* arena = nullptr;
 auto& arrays = *new std::vector<Array>;
 uint64_t block = 0;
 size_t used = 0;
 size_t static_bytes = 0;
+
+// One for all blocks, which run one after the other. ThreadSanitizer knows no order
+// between the blocks of two streams: there, each stream has its own.
+unsigned char* ArenaOfStream() {
+  static auto& arenas = *new std::map<void*, unsigned char*>;
+  void* const stream = CurrentTsanThread();
+  const AsTsanThread as_harness(HarnessTsanThread());
+  unsigned char*& own = arenas[stream];
+  if (own == nullptr) own = static_cast<unsigned char*>(std::aligned_alloc(1024, kArenaBytes));
+  return own;
+}
 
 // Loops, not memset and memcmp: ThreadSanitizer must not take these for accesses of
 // the thread that happens to run.
@@ -59,6 +72,7 @@ size_t Add(const char* name, size_t bytes) {
 
 void BeginSharedMemory(size_t dynamic_bytes) {
   ++block;
+  arena = ArenaOfStream();
   PoisonMemory(arena, kArenaBytes);
   arrays.clear();
   static_bytes = 0;

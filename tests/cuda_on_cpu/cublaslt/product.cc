@@ -1,8 +1,8 @@
 #include "tests/cuda_on_cpu/cublaslt/product.h"
 
-#include <cuda_bf16.h>
 #include <oneapi/dnnl/dnnl.h>
 
+#include "core/dtype.h"
 #include "tests/cuda_on_cpu/report.h"
 #include "tests/cuda_on_cpu/sanitizer_hooks.h"
 
@@ -22,14 +22,16 @@ const char* Address(const void* data, const MatrixLayout& layout, int64_t batch,
 
 }  // namespace
 
+// With our own bf16: CUDA's copies its bits by memcpy, on a stack that ThreadSanitizer
+// takes for the stream's, though it is the host's.
 float LoadElement(const void* data, int64_t index, cudaDataType_t type) {
-  if (type == CUDA_R_16BF) return __bfloat162float(static_cast<const __nv_bfloat16*>(data)[index]);
+  if (type == CUDA_R_16BF) return static_cast<float>(static_cast<const BFloat16*>(data)[index]);
   return static_cast<const float*>(data)[index];
 }
 
 void StoreElement(void* data, int64_t index, cudaDataType_t type, float value) {
   if (type == CUDA_R_16BF) {
-    static_cast<__nv_bfloat16*>(data)[index] = __float2bfloat16(value);
+    static_cast<BFloat16*>(data)[index] = BFloat16(value);
   } else {
     static_cast<float*>(data)[index] = value;
   }

@@ -1,12 +1,11 @@
 #include "tests/cuda_on_cpu/nccl/data.h"
 
-#include <cuda_bf16.h>
-
 #include <algorithm>
 #include <cstdint>
 #include <cstring>
 #include <type_traits>
 
+#include "core/dtype.h"
 #include "tests/cuda_on_cpu/random.h"
 #include "tests/cuda_on_cpu/report.h"
 #include "tests/cuda_on_cpu/sanitizer_hooks.h"
@@ -40,8 +39,8 @@ T Combine(T a, T b, ncclRedOp_t operation) {
 }
 
 template <>
-__nv_bfloat16 Combine(__nv_bfloat16 a, __nv_bfloat16 b, ncclRedOp_t operation) {
-  return __float2bfloat16(Combine(__bfloat162float(a), __bfloat162float(b), operation));
+BFloat16 Combine(BFloat16 a, BFloat16 b, ncclRedOp_t operation) {
+  return BFloat16(Combine(static_cast<float>(a), static_cast<float>(b), operation));
 }
 
 template <typename T>
@@ -97,7 +96,7 @@ std::vector<char> Reduce(const std::vector<const void*>& sources, size_t count, 
     case ncclFloat64:
       return ReduceAs<double>(sources, count, operation);
     case ncclBfloat16:
-      return ReduceAs<__nv_bfloat16>(sources, count, operation);
+      return ReduceAs<BFloat16>(sources, count, operation);
     default:
       Report("NCCL's double reduces no type %d", static_cast<int>(type));
   }
