@@ -37,10 +37,14 @@ size_t static_bytes = 0;
 unsigned char* ArenaOfStream() {
   static auto& arenas = *new std::map<void*, unsigned char*>;
   void* const stream = CurrentTsanThread();
-  const AsTsanThread as_harness(HarnessTsanThread());
-  unsigned char*& own = arenas[stream];
-  if (own == nullptr) own = static_cast<unsigned char*>(std::aligned_alloc(1024, kArenaBytes));
-  return own;
+  unsigned char** own = nullptr;
+  {
+    const AsTsanThread as_harness(HarnessTsanThread());
+    own = &arenas[stream];
+  }
+  // By the stream, whose blocks come after it.
+  if (*own == nullptr) *own = static_cast<unsigned char*>(std::aligned_alloc(1024, kArenaBytes));
+  return *own;
 }
 
 // Loops, not memset and memcmp: ThreadSanitizer must not take these for accesses of
