@@ -32,8 +32,7 @@ unsigned char Value(int rank, int64_t i, int round) {
 // One rank's device, its collectives and some of its memory.
 class Rank {
  public:
-  explicit Rank(Communicator& communicator)
-      : rank_(communicator.rank()), size_(communicator.size()) {
+  explicit Rank(Communicator& communicator) : rank_(communicator.rank()) {
     auto made = MakeCudaRank(communicator);
     EXPECT_TRUE(made.ok()) << made.status();
     made_ = *std::move(made);
@@ -66,7 +65,6 @@ class Rank {
 
  private:
   const int rank_;
-  const int size_;
   RankDevice made_;
   std::byte* send_ = nullptr;
   std::byte* out_ = nullptr;
