@@ -5,8 +5,8 @@
 #include <cstdio>
 
 #include "absl/strings/str_cat.h"
-#include "core/mpi_communicator.h"
 #include "core/status.h"
+#include "core/world.h"
 #include "tools/bench/bench_parts.h"
 #include "tools/command_line.h"
 #include "tools/exit_status.h"
@@ -18,13 +18,13 @@ namespace {
 constexpr std::array<absl::string_view, 4> kParts = {"step", "adamw", "ranks", "plan"};
 
 // The part that needs two ranks: this process starts them, and they come back here.
-absl::Status BenchRanksUnderMpi(const std::string& program) {
+absl::Status BenchTwoRanks(const std::string& program) {
   TESSERA_ASSIGN_OR_RETURN(const int status, Launch(2, {program, "bench", "ranks"}));
   return status == kDone ? absl::OkStatus() : absl::CancelledError("a rank failed");
 }
 
 absl::Status RunAsRank() {
-  TESSERA_ASSIGN_OR_RETURN(std::unique_ptr<Communicator> communicator, JoinMpiWorld());
+  TESSERA_ASSIGN_OR_RETURN(std::unique_ptr<Communicator> communicator, JoinWorld());
   return BenchRanks(*communicator);
 }
 
@@ -39,7 +39,7 @@ int BenchCommand(const std::string& program, const std::vector<std::string>& arg
     return ReportMisuse(absl::InvalidArgumentError(
         absl::StrCat("bench has no part \"", part, "\"; it has step, adamw, ranks and plan")));
   }
-  if (StartedByMpi()) {
+  if (StartedAsRank()) {
     const absl::Status status = RunAsRank();
     return status.ok() ? kDone : ReportFailure(status, /*rank=*/-1);
   }
@@ -49,7 +49,7 @@ int BenchCommand(const std::string& program, const std::vector<std::string>& arg
   };
   absl::Status status;
   // First the part that starts processes: that is not allowed once there are threads.
-  if (status.ok() && wanted("ranks")) status = BenchRanksUnderMpi(program);
+  if (status.ok() && wanted("ranks")) status = BenchTwoRanks(program);
   if (status.ok() && wanted("plan")) status = BenchPlan();
   if (status.ok() && wanted("adamw")) status = BenchAdamW();
   if (status.ok() && wanted("step")) status = BenchStep();
