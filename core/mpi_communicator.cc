@@ -323,6 +323,8 @@ void MpiCommunicator::Abort(const absl::Status& status) {
 
 }  // namespace
 
+bool BuiltWithMpi() { return true; }
+
 bool StartedByMpi() {
   return std::getenv("OMPI_COMM_WORLD_RANK") != nullptr || std::getenv("PMIX_RANK") != nullptr ||
          std::getenv("PMI_RANK") != nullptr;

@@ -8,7 +8,11 @@
 
 namespace tessera {
 
-// Whether mpirun, or srun with PMIx or PMI-2, started this process.
+// Without MPI (--//tools/build:mpi=false) JoinMpiWorld is Unimplemented.
+bool BuiltWithMpi();
+
+// Whether mpirun, or srun with PMIx or PMI-2, started this process; without MPI,
+// only where that made it one of several.
 bool StartedByMpi();
 
 // Joins the world that this process was started in; at most once in its life.

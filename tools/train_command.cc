@@ -11,9 +11,8 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
-#include "core/mpi_communicator.h"
-#include "core/single_communicator.h"
 #include "core/status.h"
+#include "core/world.h"
 #include "tools/command_line.h"
 #include "tools/exit_status.h"
 #include "tools/launch/launcher.h"
@@ -92,14 +91,9 @@ absl::Status CompareSettings(const RunConfig& config, Communicator& communicator
 
 int RunAsRank(const CommandLine& line) {
   CatchStopSignals();
-  std::unique_ptr<Communicator> communicator;
-  if (StartedByMpi()) {
-    absl::StatusOr<std::unique_ptr<Communicator>> joined = JoinMpiWorld();
-    if (!joined.ok()) return ReportFailure(joined.status(), /*rank=*/-1);
-    communicator = *std::move(joined);
-  } else {
-    communicator = std::make_unique<SingleCommunicator>();
-  }
+  absl::StatusOr<std::unique_ptr<Communicator>> joined = JoinWorld();
+  if (!joined.ok()) return ReportFailure(joined.status(), /*rank=*/-1);
+  const std::unique_ptr<Communicator> communicator = *std::move(joined);
   const absl::StatusOr<RunConfig> config =
       LoadRunConfig(line.positional[0], line.All("set"), communicator->size());
   absl::Status fine = config.status();
@@ -148,7 +142,7 @@ int TrainCommand(const std::string& program, const std::vector<std::string>& arg
   if (!line.ok()) return ReportMisuse(line.status());
   const absl::StatusOr<int> ranks = line->Integer("ranks", 0, 1, kMostRanks);
   if (!ranks.ok()) return ReportMisuse(ranks.status());
-  if (*ranks > 0 && StartedByMpi()) {
+  if (*ranks > 0 && StartedAsRank()) {
     return ReportMisuse(absl::InvalidArgumentError(
         "--ranks starts ranks of its own, but mpirun or srun has started this one; leave it out"));
   }

@@ -10,3 +10,11 @@ string_flag = rule(
     attrs = {"values": attr.string_list(mandatory = True)},
     build_setting = config.string(flag = True),
 )
+
+def _bool_flag_impl(ctx):
+    pass
+
+bool_flag = rule(
+    implementation = _bool_flag_impl,
+    build_setting = config.bool(flag = True),
+)
