@@ -16,7 +16,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "core/mpi_communicator.h"
+#include "core/world.h"
 #include "tools/launch/launcher.h"
 #include "tools/launch/stop_signal.h"
 
@@ -41,7 +41,7 @@ int RunRank(const std::string& folder, int milliseconds, const std::string& faul
     Report(absl::InvalidArgumentError("a.yaml:3:1: unknown key"));
     return 2;
   }
-  auto world = JoinMpiWorld();
+  auto world = JoinWorld();
   if (!world.ok()) return Report(world.status());
   Communicator& communicator = **world;
   std::ofstream(absl::StrCat(folder, "/", communicator.rank())) << getpid() << std::endl;
@@ -52,6 +52,7 @@ int RunRank(const std::string& folder, int milliseconds, const std::string& faul
     }
     std::this_thread::sleep_for(std::chrono::milliseconds(milliseconds));
     if (step == 1 && fault == "abort" && communicator.rank() == 1) return Fail(communicator);
+    if (step == 1 && fault == "silent" && communicator.rank() == 1) _exit(7);
     if (step == 1 && fault == "none") return 0;
     int64_t stop = StopRequested() ? 1 : 0;
     const absl::Status status = communicator.AllReduceSum(absl::MakeSpan(&stop, 1));

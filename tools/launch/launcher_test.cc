@@ -1,5 +1,3 @@
-#include "tools/launch/launcher.h"
-
 #include <fcntl.h>
 #include <signal.h>
 #include <sys/wait.h>
@@ -14,9 +12,11 @@
 #include <thread>
 #include <vector>
 
+#include "core/mpi_communicator.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "tools/launch/mpirun_errors.h"
+#include "tools/launch/rank_errors.h"
 
 namespace tessera {
 namespace {
@@ -47,10 +47,15 @@ bool Eventually(Condition condition) {
   return true;
 }
 
-// The fake command, which has launched two ranks.
-class LauncherTest : public testing::Test {
+// The fake command, which has launched two ranks: under mpirun, or itself where it
+// does not find that.
+class LauncherTest : public testing::TestWithParam<bool> {
  protected:
-  void Start(int milliseconds, const std::string& fault, const char* path = nullptr) {
+  void SetUp() override {
+    if (GetParam() && !BuiltWithMpi()) GTEST_SKIP() << "built without MPI";
+  }
+
+  void Start(int milliseconds, const std::string& fault) {
     folder_ = std::filesystem::path(testing::TempDir()) /
               testing::UnitTest::GetInstance()->current_test_info()->name();
     std::filesystem::create_directories(folder_);
@@ -62,7 +67,7 @@ class LauncherTest : public testing::Test {
       const std::string name = stream == STDOUT_FILENO ? "out" : "error";
       dup2(open((folder_ / name).c_str(), O_WRONLY | O_CREAT | O_TRUNC, 0600), stream);
     }
-    if (path != nullptr) setenv("PATH", path, 1);
+    if (!GetParam()) setenv("PATH", "/nonexistent", 1);
     unsetenv("XML_OUTPUT_FILE");
     unsetenv("TEST_PREMATURE_EXIT_FILE");
     execl(command.c_str(), command.c_str(), "launch", "2", "rank", folder_.c_str(),
@@ -100,26 +105,26 @@ class LauncherTest : public testing::Test {
   pid_t process_ = -1;
 };
 
-TEST_F(LauncherTest, Success) {
+TEST_P(LauncherTest, Success) {
   Start(1, "none");
   EXPECT_EQ(Wait(), 0);
   EXPECT_EQ(Out(), "step 0\rstep 1\r");
   EXPECT_EQ(Error(), "");
 }
 
-TEST_F(LauncherTest, WrongConfigurationIsReportedOnce) {
+TEST_P(LauncherTest, WrongConfigurationIsReportedOnce) {
   Start(1, "configuration");
   EXPECT_EQ(Wait(), 2);
   EXPECT_EQ(Error(), "tessera: error: a.yaml:3:1: unknown key\n");
 }
 
-TEST_F(LauncherTest, OneErrorLineFromTheRankThatFailed) {
+TEST_P(LauncherTest, OneErrorLineFromTheRankThatFailed) {
   Start(1, "abort");
   EXPECT_EQ(Wait(), 1);
   EXPECT_EQ(Error(), "tessera: error: rank 1: cannot read the data\n");
 }
 
-TEST_F(LauncherTest, AKilledRankEndsAll) {
+TEST_P(LauncherTest, AKilledRankEndsAll) {
   Start(10, "endless");
   const pid_t ranks[] = {Rank(0), Rank(1)};
   ASSERT_TRUE(HasSteps());
@@ -133,7 +138,7 @@ TEST_F(LauncherTest, AKilledRankEndsAll) {
             "stopped. If nobody sent it, the machine may have run out of memory\n");
 }
 
-TEST_F(LauncherTest, InterruptLetsALongStepEnd) {
+TEST_P(LauncherTest, InterruptLetsALongStepEnd) {
   for (const int signal : {SIGINT, SIGTERM}) {
     // After one second mpirun would end the ranks.
     Start(signal == SIGINT ? 1500 : 100, "endless");
@@ -146,7 +151,7 @@ TEST_F(LauncherTest, InterruptLetsALongStepEnd) {
   }
 }
 
-TEST_F(LauncherTest, SecondInterruptEndsAtOnce) {
+TEST_P(LauncherTest, SecondInterruptEndsAtOnce) {
   Start(60000, "endless");
   const pid_t ranks[] = {Rank(0), Rank(1)};
   Send(SIGINT);
@@ -157,7 +162,7 @@ TEST_F(LauncherTest, SecondInterruptEndsAtOnce) {
   EXPECT_TRUE(Eventually([&] { return !IsAlive(ranks[0]) && !IsAlive(ranks[1]); }));
 }
 
-TEST_F(LauncherTest, InterruptDuringTheStart) {
+TEST_P(LauncherTest, InterruptDuringTheStart) {
   for (const int milliseconds : {15, 60}) {
     Start(1, "endless");
     std::this_thread::sleep_for(std::chrono::milliseconds(milliseconds));
@@ -169,7 +174,7 @@ TEST_F(LauncherTest, InterruptDuringTheStart) {
   }
 }
 
-TEST_F(LauncherTest, RanksDoNotOutliveTheCommand) {
+TEST_P(LauncherTest, RanksDoNotOutliveTheCommand) {
   Start(10, "endless");
   const pid_t ranks[] = {Rank(0), Rank(1)};
   ASSERT_TRUE(HasSteps());
@@ -178,7 +183,8 @@ TEST_F(LauncherTest, RanksDoNotOutliveTheCommand) {
   EXPECT_TRUE(Eventually([&] { return !IsAlive(ranks[0]) && !IsAlive(ranks[1]); }));
 }
 
-TEST_F(LauncherTest, RanksDoNotOutliveMpirun) {
+TEST_P(LauncherTest, RanksDoNotOutliveMpirun) {
+  if (!GetParam()) GTEST_SKIP();
   Start(10, "endless");
   const pid_t ranks[] = {Rank(0), Rank(1)};
   ASSERT_TRUE(HasSteps());
@@ -189,10 +195,29 @@ TEST_F(LauncherTest, RanksDoNotOutliveMpirun) {
   EXPECT_TRUE(Eventually([&] { return !IsAlive(ranks[0]) && !IsAlive(ranks[1]); }));
 }
 
-TEST_F(LauncherTest, NoMpirun) {
-  Start(1, "none", "/nonexistent");
+TEST_P(LauncherTest, StatusOfARankThatSaysNothing) {
+  Start(1, "silent");
   EXPECT_EQ(Wait(), 1);
-  EXPECT_THAT(Error(), StartsWith("tessera: error: cannot run mpirun: install Open MPI"));
+  EXPECT_THAT(Error(), StartsWith(GetParam() ? "tessera: error: mpirun ended with status 7\n"
+                                             : "tessera: error: rank 1 ended with status 7\n"));
+}
+
+INSTANTIATE_TEST_SUITE_P(, LauncherTest, testing::Bool(),
+                         [](const auto& info) { return info.param ? "UnderMpirun" : "Alone"; });
+
+TEST(RankErrorsTest, OneErrorPasses) {
+  std::string passed;
+  RankErrors errors([&](absl::string_view line) { passed.append(line.data(), line.size()); });
+  errors.Add("-----------------------\n[host:1] a rank's own\ntess");
+  errors.Add("era: note\n");
+  errors.Report("tessera: error: the launcher's");
+  errors.Report("tessera: error: another");
+  errors.Add("tessera: error: a rank's\nunfinished");
+  errors.Finish();
+  EXPECT_EQ(passed,
+            "-----------------------\n[host:1] a rank's own\ntessera: note\n"
+            "tessera: error: the launcher's\nunfinished\n");
+  EXPECT_TRUE(errors.error_emitted());
 }
 
 TEST(MpirunErrorsTest, KeepsTheRanksLinesAndOneError) {
@@ -213,12 +238,13 @@ TEST(MpirunErrorsTest, KeepsTheRanksLinesAndOneError) {
   for (const size_t piece : {size_t{1}, size_t{7}, stream.size()}) {
     std::string passed;
     MpirunErrors errors([&](absl::string_view line) { passed.append(line.data(), line.size()); });
-    for (size_t at = 0; at < stream.size(); at += piece) errors.Add(stream.substr(at, piece));
-    errors.Finish();
+    for (size_t at = 0; at < stream.size(); at += piece)
+      errors.lines().Add(stream.substr(at, piece));
+    errors.lines().Finish();
     EXPECT_EQ(passed,
               "a warning\ntessera: error: rank 1: first\n"
               "tessera: a rank that speaks between\n[ 12%] of a rank's own\nunfinished\n");
-    EXPECT_TRUE(errors.error_emitted());
+    EXPECT_TRUE(errors.lines().error_emitted());
     EXPECT_FALSE(errors.killed_rank());
     EXPECT_THAT(errors.comments(), StartsWith("Primary job  terminated"));
   }
@@ -226,16 +252,16 @@ TEST(MpirunErrorsTest, KeepsTheRanksLinesAndOneError) {
 
 TEST(MpirunErrorsTest, FindsTheKilledRank) {
   MpirunErrors errors([](absl::string_view line) { FAIL() << line; });
-  errors.Add(
+  errors.lines().Add(
       "--------------------------------------------------------------------------\n"
       "prterun noticed that process rank 13 with PID 4711 on node a exited on\n"
       "signal 11 (Segmentation fault).\n"
       "--------------------------------------------------------------------------\n");
-  errors.Finish();
+  errors.lines().Finish();
   ASSERT_TRUE(errors.killed_rank());
   EXPECT_EQ(errors.killed_rank()->rank, 13);
   EXPECT_EQ(errors.killed_rank()->signal, 11);
-  EXPECT_FALSE(errors.error_emitted());
+  EXPECT_FALSE(errors.lines().error_emitted());
 }
 
 }  // namespace

@@ -4,7 +4,6 @@
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
-#include "absl/strings/strip.h"
 
 namespace tessera {
 namespace {
@@ -33,34 +32,14 @@ bool IsComment(absl::string_view line) {
 
 }  // namespace
 
-void MpirunErrors::Add(absl::string_view bytes) {
-  for (const char byte : bytes) {
-    if (byte != '\n') {
-      line_.push_back(byte);
-      continue;
-    }
-    AddLine(absl::StripSuffix(line_, "\r"));
-    line_.clear();
+bool MpirunErrors::TakeComment(absl::string_view line) {
+  if (IsFrame(line)) {
+    in_frame_ = !in_frame_;
+    return true;
   }
-}
-
-void MpirunErrors::Finish() {
-  if (!line_.empty()) AddLine(line_);
-  line_.clear();
-}
-
-void MpirunErrors::AddLine(absl::string_view line) {
-  if (absl::StartsWith(line, "tessera: error")) {
-    if (error_emitted_) return;
-    error_emitted_ = true;
-  } else if (!absl::StartsWith(line, "tessera:")) {
-    if (IsFrame(line)) {
-      in_frame_ = !in_frame_;
-      return;
-    }
-    if (in_frame_ || IsComment(line)) return AddComment(line);
-  }
-  emit_(absl::StrCat(line, "\n"));
+  const bool is_comment = in_frame_ || IsComment(line);
+  if (is_comment) AddComment(line);
+  return is_comment;
 }
 
 void MpirunErrors::AddComment(absl::string_view line) {

@@ -4,14 +4,15 @@
 #include <functional>
 #include <optional>
 #include <string>
+#include <utility>
 
 #include "absl/strings/string_view.h"
+#include "tools/launch/rank_errors.h"
 
 namespace tessera {
 
-// Reads what mpirun writes to standard error: the ranks' lines, among them the
-// same error from every rank, and mpirun's own comments. Lets through the ranks'
-// lines, but one "tessera: error" line in all: the first.
+// Reads what mpirun writes to standard error: the ranks' lines, which pass as
+// RankErrors has it, and mpirun's own comments.
 class MpirunErrors {
  public:
   struct KilledRank {
@@ -19,28 +20,23 @@ class MpirunErrors {
     int signal;
   };
 
-  // `emit` gets each line that passes, with its line feed.
-  explicit MpirunErrors(std::function<void(absl::string_view)> emit) : emit_(std::move(emit)) {}
+  explicit MpirunErrors(std::function<void(absl::string_view)> emit)
+      : lines_(std::move(emit), [this](absl::string_view line) { return TakeComment(line); }) {}
+  MpirunErrors(const MpirunErrors&) = delete;
+  MpirunErrors& operator=(const MpirunErrors&) = delete;
 
-  // The next bytes of the stream, cut anywhere.
-  void Add(absl::string_view bytes);
-  // The stream has ended.
-  void Finish();
-
-  bool error_emitted() const { return error_emitted_; }
+  RankErrors& lines() { return lines_; }
   // The rank that mpirun says was killed by a signal.
   std::optional<KilledRank> killed_rank() const { return killed_rank_; }
   // What mpirun itself had to say, without its frames.
   const std::string& comments() const { return comments_; }
 
  private:
-  void AddLine(absl::string_view line);
+  bool TakeComment(absl::string_view line);
   void AddComment(absl::string_view line);
 
-  const std::function<void(absl::string_view)> emit_;
-  std::string line_;       // the unfinished one
+  RankErrors lines_;
   bool in_frame_ = false;  // between two lines of dashes, where mpirun speaks
-  bool error_emitted_ = false;
   std::string comments_;
   std::optional<KilledRank> killed_rank_;
 };

@@ -6,10 +6,12 @@
 #include <algorithm>
 #include <cstdlib>
 
+#include "core/process_communicator.h"
+
 namespace tessera {
 
 int RanksHere() {
-  // Slurm's may be a list such as "2(x3),1": its first number is close enough.
+  if (const auto rank = ProcessRankOfEnvironment()) return rank->size;
   for (const char* name : {"OMPI_COMM_WORLD_LOCAL_SIZE", "SLURM_TASKS_PER_NODE"}) {
     const char* const text = std::getenv(name);
     // Slurm's is a list over the nodes, such as "4(x3),2": the first is the most.
@@ -20,6 +22,7 @@ int RanksHere() {
 }
 
 int LocalRank() {
+  if (const auto rank = ProcessRankOfEnvironment()) return rank->rank;
   for (const char* name : {"OMPI_COMM_WORLD_LOCAL_RANK", "SLURM_LOCALID"}) {
     const char* const text = std::getenv(name);
     if (text != nullptr) return static_cast<int>(std::strtol(text, nullptr, 10));

@@ -3,8 +3,8 @@
 
 namespace tessera {
 
-// How many ranks of this world share this machine, as the launcher (mpirun or
-// srun) says; 1 without one.
+// How many ranks of this world share this machine, as the launcher (mpirun,
+// srun or ours) says; 1 without one.
 int RanksHere();
 
 // Which of them this one is, from 0.
