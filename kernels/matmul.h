@@ -22,6 +22,11 @@ enum class Transpose : uint8_t { kNo, kYes };
 absl::Status MatMul(Lane& lane, const Tensor& a, Transpose transpose_a, const Tensor& b,
                     Transpose transpose_b, const Tensor* bias, const Tensor& c);
 
+// c += op(a) op(b), without a bias and with an fp32 c: a product's part over some of
+// what is summed.
+absl::Status MatMulAdd(Lane& lane, const Tensor& a, Transpose transpose_a, const Tensor& b,
+                       Transpose transpose_b, const Tensor& c);
+
 // Whether this processor multiplies bf16 matrices in hardware. Without it they
 // are multiplied as fp32: the same function, slower than fp32 itself.
 bool BFloat16IsFast();

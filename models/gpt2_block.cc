@@ -6,10 +6,9 @@
 #include "core/status.h"
 #include "kernels/attention.h"
 #include "kernels/elementwise.h"
-#include "kernels/gelu.h"
 #include "kernels/layernorm.h"
+#include "kernels/linear.h"
 #include "models/gpt2_modules.h"
-#include "models/linear.h"
 #include "models/workspace.h"
 
 namespace tessera {
@@ -85,7 +84,7 @@ class Gpt2Block : public Module {
       return Forward(arguments, arguments.saved, buffers.gelu);
     }
     const EvaluationBuffers buffers(*this, sequences, arguments.workspace);
-    return Forward(arguments, buffers.saved, buffers.saved[kFc]);
+    return Forward(arguments, buffers.saved, buffers.gelu);
   }
 
   absl::Status Backward(const BackwardArguments& arguments) const override {
@@ -120,16 +119,18 @@ class Gpt2Block : public Module {
           nullptr, DType::kFloat32, {sequences, config.heads, config.context}};
       const Tensor sum = workspace.Take(block.dtype_, wide(1));
       const Tensor normal = workspace.Take(block.dtype_, wide(1));
-      // The attention's memory is free once `sum` is there, which c_fc follows.
-      const Tensor fc = workspace.Take(block.dtype_, wide(4));
-      const Tensor qkv{fc.data, block.dtype_, wide(3)};
+      // The attention's memory is free once `sum` is there, which GELU follows.
+      gelu = workspace.Take(block.dtype_, wide(4));
+      const Tensor qkv{gelu.data, block.dtype_, wide(3)};
       auto* after_qkv =
-          fc.data == nullptr ? nullptr : static_cast<std::byte*>(fc.data) + qkv.bytes();
+          gelu.data == nullptr ? nullptr : static_cast<std::byte*>(gelu.data) + qkv.bytes();
       const Tensor attention{after_qkv, block.dtype_, wide(1)};
-      saved = {normal, mean, rstd, qkv, attention, no_log_sum_exp, sum, normal, mean, rstd, fc};
+      const Tensor no_fc{nullptr, block.dtype_, wide(4)};
+      saved = {normal, mean, rstd, qkv, attention, no_log_sum_exp, sum, normal, mean, rstd, no_fc};
       bytes = workspace.bytes();
     }
     std::vector<Tensor> saved;
+    Tensor gelu;
     int64_t bytes;
   };
 
@@ -150,7 +151,7 @@ class Gpt2Block : public Module {
           d_fc.data == nullptr ? nullptr : static_cast<std::byte*>(d_fc.data) + d_qkv.bytes();
       d_attention = {after_qkv, block.dtype_, wide(1)};
       sums = workspace.TakeBytes(
-          std::max({LinearBackwardWorkspace(rows, 4 * config.width),
+          std::max({kernels::LinearBackwardWorkspace(rows, 4 * config.width),
                     kernels::LayerNormBackwardWorkspace(rows, config.width),
                     kernels::AttentionBackwardWorkspace(sequences, config.heads, config.context)}));
       bytes = workspace.bytes();
@@ -191,7 +192,7 @@ class Gpt2Block : public Module {
                             Key(arguments.micro_batch, place), buffer);
   }
 
-  // `gelu` may share memory with saved[kFc], which it then overwrites.
+  // Without saved[kFc] only what follows from it is computed.
   absl::Status Forward(const ForwardArguments& arguments, absl::Span<const Tensor> saved,
                        const Tensor& gelu) const {
     Lane& lane = arguments.lane;
@@ -199,27 +200,27 @@ class Gpt2Block : public Module {
     TESSERA_RETURN_IF_ERROR(kernels::LayerNormForward(
         lane, arguments.input, nullptr, nullptr, parameters[kLn1Weight], parameters[kLn1Bias],
         saved[kLn1], saved[kLn1Mean], saved[kLn1Rstd]));
-    TESSERA_RETURN_IF_ERROR(LinearForward(lane, saved[kLn1], parameters[kQkvWeight],
-                                          parameters[kQkvBias], saved[kQkv]));
+    TESSERA_RETURN_IF_ERROR(kernels::LinearForward(lane, saved[kLn1], parameters[kQkvWeight],
+                                                   parameters[kQkvBias], saved[kQkv]));
     TESSERA_RETURN_IF_ERROR(kernels::AttentionForward(
         lane, saved[kQkv], config_.heads, config_.heads, Probability(arguments.micro_batch),
         Key(arguments.micro_batch, Gpt2Dropout::kAttention), saved[kAttention], saved[kLogSumExp]));
     const Tensor& sum = saved[kSum];
-    TESSERA_RETURN_IF_ERROR(LinearForward(lane, saved[kAttention],
-                                          parameters[kAttentionProjectionWeight],
-                                          parameters[kAttentionProjectionBias], sum));
+    TESSERA_RETURN_IF_ERROR(kernels::LinearForward(lane, saved[kAttention],
+                                                   parameters[kAttentionProjectionWeight],
+                                                   parameters[kAttentionProjectionBias], sum));
     TESSERA_RETURN_IF_ERROR(DropInPlace(arguments, Gpt2Dropout::kAttentionOutput, sum));
     TESSERA_RETURN_IF_ERROR(kernels::LayerNormForward(
         lane, sum, &arguments.input, &sum, parameters[kLn2Weight], parameters[kLn2Bias],
         saved[kLn2], saved[kLn2Mean], saved[kLn2Rstd]));
-    TESSERA_RETURN_IF_ERROR(
-        LinearForward(lane, saved[kLn2], parameters[kFcWeight], parameters[kFcBias], saved[kFc]));
+    const Tensor* const fc = saved[kFc].data == nullptr ? nullptr : &saved[kFc];
+    TESSERA_RETURN_IF_ERROR(kernels::LinearGeluForward(lane, saved[kLn2], parameters[kFcWeight],
+                                                       parameters[kFcBias], fc, gelu));
 
     const Tensor& output = arguments.output;
     if (output.data == nullptr) return absl::OkStatus();
-    TESSERA_RETURN_IF_ERROR(kernels::GeluForward(lane, saved[kFc], gelu));
-    TESSERA_RETURN_IF_ERROR(LinearForward(lane, gelu, parameters[kMlpProjectionWeight],
-                                          parameters[kMlpProjectionBias], output));
+    TESSERA_RETURN_IF_ERROR(kernels::LinearForward(lane, gelu, parameters[kMlpProjectionWeight],
+                                                   parameters[kMlpProjectionBias], output));
     TESSERA_RETURN_IF_ERROR(DropInPlace(arguments, Gpt2Dropout::kMlpOutput, output));
     return kernels::Add(lane, sum, output, output);
   }
@@ -234,17 +235,15 @@ class Gpt2Block : public Module {
     Tensor d_output;
     TESSERA_RETURN_IF_ERROR(DropGradient(arguments, Gpt2Dropout::kMlpOutput,
                                          arguments.output_gradient, buffers.dropped, &d_output));
-    TESSERA_RETURN_IF_ERROR(
-        LinearBackwardInput(lane, d_output, parameters[kMlpProjectionWeight], buffers.d_fc));
-    TESSERA_RETURN_IF_ERROR(
-        kernels::GeluBackward(lane, saved[kFc], buffers.d_fc, buffers.gelu, buffers.d_fc));
-    TESSERA_RETURN_IF_ERROR(LinearBackwardParameters(
+    TESSERA_RETURN_IF_ERROR(kernels::LinearBackwardGelu(
+        lane, d_output, parameters[kMlpProjectionWeight], saved[kFc], buffers.d_fc, buffers.gelu));
+    TESSERA_RETURN_IF_ERROR(kernels::LinearBackwardParameters(
         lane, buffers.gelu, d_output,
         {gradients[kMlpProjectionWeight], gradients[kMlpProjectionBias]}, buffers.sums));
-    TESSERA_RETURN_IF_ERROR(LinearBackwardParameters(
+    TESSERA_RETURN_IF_ERROR(kernels::LinearBackwardParameters(
         lane, saved[kLn2], buffers.d_fc, {gradients[kFcWeight], gradients[kFcBias]}, buffers.sums));
     TESSERA_RETURN_IF_ERROR(
-        LinearBackwardInput(lane, buffers.d_fc, parameters[kFcWeight], buffers.d_sum));
+        kernels::LinearBackwardInput(lane, buffers.d_fc, parameters[kFcWeight], buffers.d_sum));
     return kernels::LayerNormBackward(lane, buffers.d_sum, saved[kSum], parameters[kLn2Weight],
                                       saved[kLn2Mean], saved[kLn2Rstd], &arguments.output_gradient,
                                       buffers.d_sum, gradients[kLn2Weight], gradients[kLn2Bias],
@@ -260,22 +259,22 @@ class Gpt2Block : public Module {
     Tensor d_projection;
     TESSERA_RETURN_IF_ERROR(DropGradient(arguments, Gpt2Dropout::kAttentionOutput, buffers.d_sum,
                                          buffers.dropped, &d_projection));
-    TESSERA_RETURN_IF_ERROR(LinearBackwardParameters(
+    TESSERA_RETURN_IF_ERROR(kernels::LinearBackwardParameters(
         lane, saved[kAttention], d_projection,
         {gradients[kAttentionProjectionWeight], gradients[kAttentionProjectionBias]},
         buffers.sums));
-    TESSERA_RETURN_IF_ERROR(LinearBackwardInput(
+    TESSERA_RETURN_IF_ERROR(kernels::LinearBackwardInput(
         lane, d_projection, parameters[kAttentionProjectionWeight], buffers.d_attention));
     TESSERA_RETURN_IF_ERROR(kernels::AttentionBackward(
         lane, saved[kQkv], saved[kAttention], saved[kLogSumExp], buffers.d_attention, config_.heads,
         config_.heads, Probability(arguments.micro_batch),
         Key(arguments.micro_batch, Gpt2Dropout::kAttention), buffers.d_qkv, buffers.sums));
-    TESSERA_RETURN_IF_ERROR(LinearBackwardParameters(lane, saved[kLn1], buffers.d_qkv,
-                                                     {gradients[kQkvWeight], gradients[kQkvBias]},
-                                                     buffers.sums));
+    TESSERA_RETURN_IF_ERROR(kernels::LinearBackwardParameters(
+        lane, saved[kLn1], buffers.d_qkv, {gradients[kQkvWeight], gradients[kQkvBias]},
+        buffers.sums));
     const Tensor& d_normal = buffers.dropped;
     TESSERA_RETURN_IF_ERROR(
-        LinearBackwardInput(lane, buffers.d_qkv, parameters[kQkvWeight], d_normal));
+        kernels::LinearBackwardInput(lane, buffers.d_qkv, parameters[kQkvWeight], d_normal));
     return kernels::LayerNormBackward(lane, d_normal, arguments.input, parameters[kLn1Weight],
                                       saved[kLn1Mean], saved[kLn1Rstd], &buffers.d_sum,
                                       arguments.input_gradient, gradients[kLn1Weight],

@@ -82,10 +82,9 @@ void SumOverNothing(const Tensor* bias, const Tensor& c, int64_t m, int64_t n) {
   }
 }
 
-}  // namespace
-
-absl::Status MatMul(Lane& lane, const Tensor& a, Transpose transpose_a, const Tensor& b,
-                    Transpose transpose_b, const Tensor* bias, const Tensor& c) {
+// c = op(a) op(b) + bias, or += without a bias.
+absl::Status Multiply(Lane& lane, const Tensor& a, Transpose transpose_a, const Tensor& b,
+                      Transpose transpose_b, const Tensor* bias, bool accumulate, const Tensor& c) {
   const Matrix stored_a = MatrixOf(a);
   const Matrix stored_b = MatrixOf(b);
   const bool a_is_transposed = transpose_a == Transpose::kYes;
@@ -99,7 +98,7 @@ absl::Status MatMul(Lane& lane, const Tensor& a, Transpose transpose_a, const Te
   TESSERA_CHECK(bias == nullptr || (bias->dtype == a.dtype && bias->elements() == n), "bias");
   if (m == 0 || n == 0) return absl::OkStatus();
   if (k == 0) {
-    SumOverNothing(bias, c, m, n);
+    if (!accumulate) SumOverNothing(bias, c, m, n);
     return absl::OkStatus();
   }
 
@@ -123,7 +122,8 @@ absl::Status MatMul(Lane& lane, const Tensor& a, Transpose transpose_a, const Te
                                .transpose_b = transpose_b,
                                .input = a.dtype,
                                .output = c.dtype,
-                               .bias = bias != nullptr};
+                               .bias = bias != nullptr,
+                               .accumulate = accumulate};
       TESSERA_ASSIGN_OR_RETURN(products[is_last_row][is_last_column], Gemm::Get(shape));
     }
   }
@@ -138,6 +138,19 @@ absl::Status MatMul(Lane& lane, const Tensor& a, Transpose transpose_a, const Te
         bias == nullptr ? nullptr : At(*bias, j), At(c, i * n + j));
   });
   return absl::OkStatus();
+}
+
+}  // namespace
+
+absl::Status MatMul(Lane& lane, const Tensor& a, Transpose transpose_a, const Tensor& b,
+                    Transpose transpose_b, const Tensor* bias, const Tensor& c) {
+  return Multiply(lane, a, transpose_a, b, transpose_b, bias, /*accumulate=*/false, c);
+}
+
+absl::Status MatMulAdd(Lane& lane, const Tensor& a, Transpose transpose_a, const Tensor& b,
+                       Transpose transpose_b, const Tensor& c) {
+  TESSERA_CHECK(c.dtype == DType::kFloat32, "sums are fp32");
+  return Multiply(lane, a, transpose_a, b, transpose_b, nullptr, /*accumulate=*/true, c);
 }
 
 }  // namespace tessera::kernels::cpu

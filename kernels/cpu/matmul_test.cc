@@ -77,6 +77,39 @@ TEST(MatMul, ZeroExtents) {
   }
 }
 
+// The second half of what is summed, added to the first.
+void CheckAdd(const MatMulCase& c) {
+  SCOPED_TRACE(NameOf(c));
+  const Array a = MakeMatrix(c.input, c.m, c.k, c.transpose_a, 1);
+  const Array b = MakeMatrix(c.input, c.k, c.n, c.transpose_b, 2);
+  const Array start = RandomArray(DType::kFloat32, {c.m, c.n}, 3);
+  const Array out = start.Copy();
+  InlineLane lane(2);
+  const absl::Status status =
+      MatMulAdd(lane, a.tensor(), c.transpose_a, b.tensor(), c.transpose_b, out.tensor());
+  ASSERT_TRUE(status.ok()) << status;
+  std::vector<double> expected = MatMulReference(c, a, b, start);
+  const std::vector<double> before = start.values();
+  for (size_t i = 0; i < expected.size(); ++i) expected[i] += before[i];
+  ExpectClose(out, expected, Tolerance(c.output), MatMulScale(c));
+}
+
+TEST(MatMulAdd, AgreesWithDoublePrecision) {
+  const std::vector<std::vector<int64_t>> shapes = {
+      {1, 1, 1}, {3, 0, 5}, {3, 48, 5}, {270, 9, 390}, {801, 70, 770}};
+  for (const auto& shape : shapes) {
+    for (const Transpose transpose_a : {Transpose::kNo, Transpose::kYes}) {
+      for (const DType input : {DType::kFloat32, DType::kBFloat16}) {
+        CheckAdd({.m = shape[0],
+                  .k = shape[1],
+                  .n = shape[2],
+                  .transpose_a = transpose_a,
+                  .input = input});
+      }
+    }
+  }
+}
+
 TEST(MatMul, CollapsesAllButTheLastExtent) {
   InlineLane lane(1);
   const Array a(DType::kFloat32, {2, 1, 2}, {1, 2, 3, 4});

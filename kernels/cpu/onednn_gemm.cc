@@ -137,7 +137,8 @@ class DenseGemm : public Gemm {
   // Whether it is the faster way: the product must be large enough, and a copy of a
   // must serve enough columns of b.
   static bool Suits(const GemmShape& shape) {
-    if (shape.input != DType::kBFloat16 || !BFloat16IsFast() || shape.accumulate) return false;
+    if (shape.input != DType::kBFloat16 || !BFloat16IsFast()) return false;
+    if (shape.accumulate && CopiesC(shape)) return false;
     if (shape.m * shape.n * shape.k < int64_t{1} << 24) return false;
     if (shape.transpose_a == Transpose::kYes) return shape.n >= kDenseColumns;
     return CopiesA(shape) || CopiesB(shape) || CopiesC(shape);

@@ -18,11 +18,46 @@ absl::Status CublasStatus(cublasStatus_t status, absl::string_view call) {
 
 cudaDataType_t TypeOf(DType dtype) { return dtype == DType::kBFloat16 ? CUDA_R_16BF : CUDA_R_32F; }
 
+// An epilogue, in cuBLASLt's words and in ours. `keeps` and `biased` say which
+// operands it has. cuBLASLt's first operand is our b.
+struct EpilogueTraits {
+  cublasLtEpilogue_t value;
+  bool biased;
+  bool keeps;
+  const char* text;
+};
+
+EpilogueTraits TraitsOf(Epilogue epilogue) {
+  switch (epilogue) {
+    case Epilogue::kNone:
+      return {CUBLASLT_EPILOGUE_DEFAULT, false, false, ""};
+    case Epilogue::kAdd:
+      return {CUBLASLT_EPILOGUE_DEFAULT, false, false, " added"};
+    case Epilogue::kBias:
+      return {CUBLASLT_EPILOGUE_BIAS, true, false, " with bias"};
+    case Epilogue::kBiasGelu:
+      return {CUBLASLT_EPILOGUE_GELU_BIAS, true, false, " with bias and GELU"};
+    case Epilogue::kBiasGeluKeep:
+      return {CUBLASLT_EPILOGUE_GELU_AUX_BIAS, true, true,
+              " with bias and GELU, keeping its input"};
+    case Epilogue::kGeluGradient:
+      return {CUBLASLT_EPILOGUE_DGELU, false, true, " with the derivative of GELU"};
+    case Epilogue::kColumnSum:
+      return {CUBLASLT_EPILOGUE_BGRADA, true, false, " with the gradient of a bias"};
+  }
+  return {};
+}
+
 std::string TextOf(const ProductShape& shape) {
   return absl::StrCat("matrix product [", shape.m, ", ", shape.k, "]",
                       shape.transpose_a ? " transposed" : "", " by [", shape.k, ", ", shape.n, "]",
-                      shape.transpose_b ? " transposed" : "", shape.bias ? " with bias" : "",
-                      " in ", NameOf(shape.input), " to ", NameOf(shape.output));
+                      shape.transpose_b ? " transposed" : "", TraitsOf(shape.epilogue).text, " in ",
+                      NameOf(shape.input), " to ", NameOf(shape.output));
+}
+
+absl::Status NoAlgorithm(const ProductShape& shape) {
+  return absl::UnimplementedError(
+      absl::StrCat("cuBLASLt has no algorithm for the ", TextOf(shape)));
 }
 
 // cuBLASLt wants its workspace aligned by more than the plan aligns buffers.
@@ -35,7 +70,8 @@ std::byte* AlignedWorkspace(const CudaLane& lane) {
   return beyond == 0 ? workspace : workspace + (kWorkspaceAlignment - beyond);
 }
 
-// What was chosen for the shapes that were asked for in one lane.
+// What was chosen for the shapes that were asked for in one lane; null where there
+// is nothing to choose.
 struct Cache {
   cublasLtHandle_t handle = nullptr;
   std::map<ProductShape, std::unique_ptr<CublasLtProduct>> products;
@@ -55,11 +91,19 @@ absl::StatusOr<const CublasLtProduct*> CublasLtProduct::Get(CudaLane& lane,
   if (cache.handle == nullptr) {
     TESSERA_RETURN_IF_ERROR(CublasStatus(cublasLtCreate(&cache.handle), "cublasLtCreate"));
   }
-  const auto found = cache.products.find(shape);
-  if (found != cache.products.end()) return found->second.get();
-  auto product = std::make_unique<CublasLtProduct>(shape);
-  TESSERA_RETURN_IF_ERROR(product->Choose(cache.handle));
-  return cache.products.emplace(shape, std::move(product)).first->second.get();
+  auto found = cache.products.find(shape);
+  if (found == cache.products.end()) {
+    auto product = std::make_unique<CublasLtProduct>(shape);
+    const absl::Status chosen = product->Choose(cache.handle);
+    if (absl::IsUnimplemented(chosen)) {
+      product.reset();
+    } else {
+      TESSERA_RETURN_IF_ERROR(chosen);
+    }
+    found = cache.products.emplace(shape, std::move(product)).first;
+  }
+  if (found->second == nullptr) return NoAlgorithm(shape);
+  return found->second.get();
 }
 
 CublasLtProduct::~CublasLtProduct() {
@@ -71,8 +115,7 @@ CublasLtProduct::~CublasLtProduct() {
 
 // A row-major matrix is its transpose to cuBLASLt, whose matrices are column-major:
 // d^T = op(b)^T op(a)^T.
-absl::Status CublasLtProduct::Choose(cublasLtHandle_t handle) {
-  handle_ = handle;
+absl::Status CublasLtProduct::Describe() {
   TESSERA_RETURN_IF_ERROR(
       CublasStatus(cublasLtMatmulDescCreate(&operation_, CUBLAS_COMPUTE_32F, CUDA_R_32F),
                    "cublasLtMatmulDescCreate"));
@@ -84,9 +127,13 @@ absl::Status CublasLtProduct::Choose(cublasLtHandle_t handle) {
   const auto operation = [](bool transpose) { return transpose ? CUBLAS_OP_T : CUBLAS_OP_N; };
   TESSERA_RETURN_IF_ERROR(set(CUBLASLT_MATMUL_DESC_TRANSA, operation(shape_.transpose_b)));
   TESSERA_RETURN_IF_ERROR(set(CUBLASLT_MATMUL_DESC_TRANSB, operation(shape_.transpose_a)));
-  if (shape_.bias) {
-    TESSERA_RETURN_IF_ERROR(set(CUBLASLT_MATMUL_DESC_EPILOGUE, CUBLASLT_EPILOGUE_BIAS));
-    TESSERA_RETURN_IF_ERROR(set(CUBLASLT_MATMUL_DESC_BIAS_DATA_TYPE, TypeOf(shape_.input)));
+  const EpilogueTraits traits = TraitsOf(shape_.epilogue);
+  TESSERA_RETURN_IF_ERROR(set(CUBLASLT_MATMUL_DESC_EPILOGUE, traits.value));
+  if (traits.biased) {
+    TESSERA_RETURN_IF_ERROR(set(CUBLASLT_MATMUL_DESC_BIAS_DATA_TYPE, TypeOf(shape_.bias)));
+  }
+  if (traits.keeps) {
+    TESSERA_RETURN_IF_ERROR(set(CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_LD, shape_.n));
   }
 
   const auto layout = [](cublasLtMatrixLayout_t* made, DType dtype, int64_t rows, int64_t columns) {
@@ -100,8 +147,12 @@ absl::Status CublasLtProduct::Choose(cublasLtHandle_t handle) {
       layout(&first_, shape_.input, shape_.transpose_b ? n : k, shape_.transpose_b ? k : n));
   TESSERA_RETURN_IF_ERROR(
       layout(&second_, shape_.input, shape_.transpose_a ? k : m, shape_.transpose_a ? m : k));
-  TESSERA_RETURN_IF_ERROR(layout(&output_, shape_.output, m, n));
+  return layout(&output_, shape_.output, m, n);
+}
 
+absl::Status CublasLtProduct::Choose(cublasLtHandle_t handle) {
+  handle_ = handle;
+  TESSERA_RETURN_IF_ERROR(Describe());
   cublasLtMatmulPreference_t preference = nullptr;
   TESSERA_RETURN_IF_ERROR(
       CublasStatus(cublasLtMatmulPreferenceCreate(&preference), "cublasLtMatmulPreferenceCreate"));
@@ -127,28 +178,35 @@ absl::Status CublasLtProduct::Choose(cublasLtHandle_t handle) {
   int found = 0;
   const cublasStatus_t status = cublasLtMatmulAlgoGetHeuristic(
       handle_, operation_, first_, second_, output_, output_, preference, 1, &result, &found);
-  if (status == CUBLAS_STATUS_NOT_SUPPORTED || (status == CUBLAS_STATUS_SUCCESS && found == 0)) {
-    return absl::UnimplementedError(
-        absl::StrCat("cuBLASLt has no algorithm for the ", TextOf(shape_)));
-  }
+  // An epilogue may want more of types and strides than it says.
+  const bool refused =
+      status == CUBLAS_STATUS_NOT_SUPPORTED ||
+      (status == CUBLAS_STATUS_INVALID_VALUE && shape_.epilogue != Epilogue::kNone);
+  if (refused || (status == CUBLAS_STATUS_SUCCESS && found == 0)) return NoAlgorithm(shape_);
   TESSERA_RETURN_IF_ERROR(CublasStatus(status, "cublasLtMatmulAlgoGetHeuristic"));
   algorithm_ = result.algo;
   return absl::OkStatus();
 }
 
-absl::Status CublasLtProduct::Run(CudaLane& lane, const void* a, const void* b, const void* bias,
-                                  void* d) const {
+absl::Status CublasLtProduct::Run(CudaLane& lane, const ProductOperands& operands) const {
   const float one = 1;
-  const float zero = 0;
-  if (shape_.bias) {
-    TESSERA_RETURN_IF_ERROR(
-        CublasStatus(cublasLtMatmulDescSetAttribute(operation_, CUBLASLT_MATMUL_DESC_BIAS_POINTER,
-                                                    &bias, sizeof(bias)),
-                     "cublasLtMatmulDescSetAttribute"));
+  const float beta = shape_.epilogue == Epilogue::kAdd ? 1 : 0;
+  const auto set = [&](cublasLtMatmulDescAttributes_t attribute, const void* pointer) {
+    return CublasStatus(
+        cublasLtMatmulDescSetAttribute(operation_, attribute, &pointer, sizeof(pointer)),
+        "cublasLtMatmulDescSetAttribute");
+  };
+  const EpilogueTraits traits = TraitsOf(shape_.epilogue);
+  if (traits.biased) {
+    TESSERA_RETURN_IF_ERROR(set(CUBLASLT_MATMUL_DESC_BIAS_POINTER, operands.bias));
+  }
+  if (traits.keeps) {
+    TESSERA_RETURN_IF_ERROR(set(CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_POINTER, operands.auxiliary));
   }
   const cublasStatus_t status =
-      cublasLtMatmul(handle_, operation_, &one, b, first_, a, second_, &zero, d, output_, d,
-                     output_, &algorithm_, AlignedWorkspace(lane), kWorkspaceBytes, lane.stream());
+      cublasLtMatmul(handle_, operation_, &one, operands.b, first_, operands.a, second_, &beta,
+                     operands.d, output_, operands.d, output_, &algorithm_, AlignedWorkspace(lane),
+                     kWorkspaceBytes, lane.stream());
   if (status == CUBLAS_STATUS_SUCCESS) return absl::OkStatus();
   return CublasStatus(status, absl::StrCat("cublasLtMatmul, ", TextOf(shape_)));
 }

@@ -12,18 +12,39 @@
 
 namespace tessera::kernels::cuda {
 
-// d [m, n] = op(a) [m, k] op(b) [k, n] (+ bias [n]), row-major and dense, with fp32
-// sums. All that decides which of cuBLASLt's algorithms is taken.
+// What a product does beside multiplying, where d [m, n] is what it writes.
+enum class Epilogue : uint8_t {
+  kNone,
+  kAdd,           // adds to what d holds
+  kBias,          // adds bias [n]
+  kBiasGelu,      // adds bias [n], then GELU
+  kBiasGeluKeep,  // and auxiliary [m, n] = what GELU was applied to, rounded
+  kGeluGradient,  // times the derivative of GELU at auxiliary [m, n]
+  kColumnSum,     // and bias [n] = the sums of the columns of op(b)
+};
+
+// d [m, n] = op(a) [m, k] op(b) [k, n], row-major and dense, with fp32 sums. All that
+// decides which of cuBLASLt's algorithms is taken.
 struct ProductShape {
   int64_t m = 0, n = 0, k = 0;
   bool transpose_a = false;
   bool transpose_b = false;
   DType input = DType::kFloat32;
-  DType output = DType::kFloat32;
-  bool bias = false;
-  int alignment = 16;  // of all pointers, in bytes, as far as it matters
+  DType output = DType::kFloat32;  // and of auxiliary
+  Epilogue epilogue = Epilogue::kNone;
+  DType bias = DType::kFloat32;  // of bias, if there is one
+  int alignment = 16;            // of all pointers, in bytes, as far as it matters
 
   auto operator<=>(const ProductShape&) const = default;
+};
+
+// Its operands; those that its epilogue does not have are null.
+struct ProductOperands {
+  const void* a = nullptr;
+  const void* b = nullptr;
+  void* d = nullptr;
+  void* bias = nullptr;
+  void* auxiliary = nullptr;
 };
 
 // One such product in one lane, its algorithm chosen: the first of those that cuBLASLt
@@ -32,8 +53,8 @@ struct ProductShape {
 // bits.
 class CublasLtProduct {
  public:
-  // From what the lane keeps, where the shape was asked for before. Unimplemented,
-  // naming the shape, where cuBLASLt has no algorithm for it.
+  // From what the lane keeps, where the shape was asked for before, also in vain.
+  // Unimplemented, naming the shape, where cuBLASLt has no algorithm for it.
   static absl::StatusOr<const CublasLtProduct*> Get(CudaLane& lane, const ProductShape& shape);
 
   explicit CublasLtProduct(const ProductShape& shape) : shape_(shape) {}
@@ -41,11 +62,11 @@ class CublasLtProduct {
   CublasLtProduct& operator=(const CublasLtProduct&) = delete;
   ~CublasLtProduct();
 
-  // Issues it in the lane, which has the library's workspace. `bias` is null exactly
-  // if the shape has none.
-  absl::Status Run(CudaLane& lane, const void* a, const void* b, const void* bias, void* d) const;
+  // Issues it in the lane, which has the library's workspace.
+  absl::Status Run(CudaLane& lane, const ProductOperands& operands) const;
 
  private:
+  absl::Status Describe();
   absl::Status Choose(cublasLtHandle_t handle);
 
   const ProductShape shape_;

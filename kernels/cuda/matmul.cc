@@ -1,58 +1,47 @@
 #include "kernels/matmul.h"
 
-#include <algorithm>
-#include <bit>
-#include <cstdint>
-
 #include "core/cuda_lane.h"
 #include "core/status.h"
-#include "kernels/cuda/cublaslt_product.h"
+#include "kernels/cuda/fused_product.h"
+#include "kernels/elementwise.h"
 
 namespace tessera::kernels::cuda {
+
+decltype(kernels::Convert) Convert;
+
 namespace {
 
-// The largest power of two up to 16 bytes, the most that a load asks for, on which
-// all of them start.
-int CommonAlignment(std::initializer_list<const void*> pointers) {
-  uintptr_t bits = 16;
-  for (const void* pointer : pointers) bits |= reinterpret_cast<uintptr_t>(pointer);
-  return 1 << std::countr_zero(bits);
+// c = the sum over nothing.
+absl::Status EmptyProduct(Lane& lane, const Tensor* bias, const Tensor& c) {
+  if (bias == nullptr) {
+    return CudaStatus(
+        cudaMemsetAsync(c.data, 0, static_cast<size_t>(c.bytes()), CudaLaneOf(lane).stream()),
+        "cudaMemsetAsync");
+  }
+  const int64_t columns = bias->elements();
+  for (int64_t first = 0; first < c.elements(); first += columns) {
+    auto* const row = static_cast<std::byte*>(c.data) + first * SizeOf(c.dtype);
+    TESSERA_RETURN_IF_ERROR(cuda::Convert(lane, *bias, {row, c.dtype, {columns}}));
+  }
+  return absl::OkStatus();
 }
 
 }  // namespace
 
 absl::Status MatMul(Lane& lane, const Tensor& a, Transpose transpose_a, const Tensor& b,
                     Transpose transpose_b, const Tensor* bias, const Tensor& c) {
-  const auto columns = [](const Tensor& t) { return t.shape.back(); };
-  const auto rows = [](const Tensor& t) {
-    int64_t product = 1;
-    for (size_t i = 0; i + 1 < t.shape.size(); ++i) product *= t.shape[i];
-    return product;
-  };
-  ProductShape shape;
-  shape.transpose_a = transpose_a == Transpose::kYes;
-  shape.transpose_b = transpose_b == Transpose::kYes;
-  shape.m = shape.transpose_a ? columns(a) : rows(a);
-  shape.k = shape.transpose_a ? rows(a) : columns(a);
-  shape.n = shape.transpose_b ? rows(b) : columns(b);
-  TESSERA_CHECK((shape.transpose_b ? columns(b) : rows(b)) == shape.k, "inner extents differ");
-  TESSERA_CHECK(rows(c) == shape.m && columns(c) == shape.n, "output has another shape");
-  TESSERA_CHECK(a.dtype == b.dtype && (c.dtype == a.dtype || c.dtype == DType::kFloat32), "dtypes");
-  TESSERA_CHECK(bias == nullptr || (bias->dtype == a.dtype && bias->elements() == shape.n), "bias");
-  if (shape.m == 0 || shape.n == 0) return absl::OkStatus();
-  CudaLane& cuda_lane = CudaLaneOf(lane);
-  if (shape.k == 0 && bias == nullptr) {
-    return CudaStatus(
-        cudaMemsetAsync(c.data, 0, static_cast<size_t>(c.bytes()), cuda_lane.stream()),
-        "cudaMemsetAsync");
-  }
-  shape.input = a.dtype;
-  shape.output = c.dtype;
-  shape.bias = bias != nullptr;
-  const void* const bias_data = bias == nullptr ? nullptr : bias->data;
-  shape.alignment = CommonAlignment({a.data, b.data, c.data, bias_data});
-  TESSERA_ASSIGN_OR_RETURN(const CublasLtProduct* product, CublasLtProduct::Get(cuda_lane, shape));
-  return product->Run(cuda_lane, a.data, b.data, bias_data, c.data);
+  TESSERA_CHECK(bias == nullptr || bias->dtype == a.dtype, "bias");
+  if (c.elements() == 0) return absl::OkStatus();
+  if (a.elements() == 0) return EmptyProduct(lane, bias, c);
+  return FusedProduct(lane, a, transpose_a, b, transpose_b,
+                      bias == nullptr ? Epilogue::kNone : Epilogue::kBias, bias, nullptr, c);
+}
+
+absl::Status MatMulAdd(Lane& lane, const Tensor& a, Transpose transpose_a, const Tensor& b,
+                       Transpose transpose_b, const Tensor& c) {
+  TESSERA_CHECK(c.dtype == DType::kFloat32, "sums are fp32");
+  if (c.elements() == 0 || a.elements() == 0) return absl::OkStatus();
+  return FusedProduct(lane, a, transpose_a, b, transpose_b, Epilogue::kAdd, nullptr, nullptr, c);
 }
 
 }  // namespace tessera::kernels::cuda

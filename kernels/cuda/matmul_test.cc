@@ -46,7 +46,30 @@ TEST_F(CudaMatMulTest, AgreesWithDoublePrecision) {
 
 TEST_F(CudaMatMulTest, EmptyExtents) {
   for (const auto& shape : std::vector<std::vector<int64_t>>{{0, 3, 2}, {2, 3, 0}, {2, 0, 3}}) {
-    Check({.m = shape[0], .k = shape[1], .n = shape[2]});
+    for (const bool bias : {false, true}) {
+      Check({.m = shape[0], .k = shape[1], .n = shape[2], .bias = bias});
+    }
+  }
+}
+
+TEST_F(CudaMatMulTest, Adds) {
+  for (const int64_t k : {0, 1, 64}) {
+    for (const DType input : {DType::kFloat32, DType::kBFloat16}) {
+      const MatMulCase c = {
+          .m = 17, .k = k, .n = 9, .transpose_a = Transpose::kYes, .input = input};
+      SCOPED_TRACE(NameOf(c));
+      const Array a = MakeMatrix(c.input, c.m, c.k, c.transpose_a, 1);
+      const Array b = MakeMatrix(c.input, c.k, c.n, c.transpose_b, 2);
+      const Array start = RandomArray(DType::kFloat32, {c.m, c.n}, 3);
+      const std::vector<Array> results =
+          RunKernel(lane(), {&a, &b, &start}, [&c](Lane& lane, const auto& t) {
+            return MatMulAdd(lane, t[0], c.transpose_a, t[1], c.transpose_b, t[2]);
+          });
+      std::vector<double> expected = MatMulReference(c, a, b, start);
+      const std::vector<double> before = start.values();
+      for (size_t i = 0; i < expected.size(); ++i) expected[i] += before[i];
+      ExpectClose(results[2], expected, Tolerance(c.output), MatMulScale(c));
+    }
   }
 }
 

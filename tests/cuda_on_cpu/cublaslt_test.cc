@@ -214,21 +214,49 @@ std::vector<Case> Cases() {
 
 INSTANTIATE_TEST_SUITE_P(All, CublasLtTest, testing::ValuesIn(Cases()));
 
+TEST(CublasLtAlgorithmsTest, RefuseAnAuxiliaryMatrixOfOddColumns) {
+  cublasLtMatmulPreference_t preference = nullptr;
+  ASSERT_EQ(cublasLtMatmulPreferenceCreate(&preference), CUBLAS_STATUS_SUCCESS);
+  cublasLtMatmulDesc_t operation = nullptr;
+  ASSERT_EQ(cublasLtMatmulDescCreate(&operation, CUBLAS_COMPUTE_32F, CUDA_R_32F),
+            CUBLAS_STATUS_SUCCESS);
+  const cublasLtEpilogue_t epilogue = CUBLASLT_EPILOGUE_DGELU;
+  ASSERT_EQ(cublasLtMatmulDescSetAttribute(operation, CUBLASLT_MATMUL_DESC_EPILOGUE, &epilogue,
+                                           sizeof(epilogue)),
+            CUBLAS_STATUS_SUCCESS);
+  for (const int64_t columns : {int64_t{8}, int64_t{12}, int64_t{768}}) {
+    ASSERT_EQ(cublasLtMatmulDescSetAttribute(operation, CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_LD,
+                                             &columns, sizeof(columns)),
+              CUBLAS_STATUS_SUCCESS);
+    cublasLtMatmulHeuristicResult_t result;
+    int returned = 0;
+    EXPECT_EQ(cublasLtMatmulAlgoGetHeuristic(nullptr, operation, nullptr, nullptr, nullptr, nullptr,
+                                             preference, 1, &result, &returned),
+              columns % 8 == 0 ? CUBLAS_STATUS_SUCCESS : CUBLAS_STATUS_NOT_SUPPORTED);
+  }
+  cublasLtMatmulDescDestroy(operation);
+  cublasLtMatmulPreferenceDestroy(preference);
+}
+
 TEST(CublasLtAlgorithmsTest, FitTheWorkspace) {
   cublasLtMatmulPreference_t preference = nullptr;
   ASSERT_EQ(cublasLtMatmulPreferenceCreate(&preference), CUBLAS_STATUS_SUCCESS);
+  cublasLtMatmulDesc_t operation = nullptr;
+  ASSERT_EQ(cublasLtMatmulDescCreate(&operation, CUBLAS_COMPUTE_32F, CUDA_R_32F),
+            CUBLAS_STATUS_SUCCESS);
   for (const uint64_t limit : {uint64_t{0}, uint64_t{100} << 10, uint64_t{32} << 20}) {
     ASSERT_EQ(cublasLtMatmulPreferenceSetAttribute(
                   preference, CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, &limit, sizeof(limit)),
               CUBLAS_STATUS_SUCCESS);
     cublasLtMatmulHeuristicResult_t results[4];
     int returned = 0;
-    ASSERT_EQ(cublasLtMatmulAlgoGetHeuristic(nullptr, nullptr, nullptr, nullptr, nullptr, nullptr,
+    ASSERT_EQ(cublasLtMatmulAlgoGetHeuristic(nullptr, operation, nullptr, nullptr, nullptr, nullptr,
                                              preference, 4, results, &returned),
               CUBLAS_STATUS_SUCCESS);
     ASSERT_GE(returned, 1);
     for (int i = 0; i < returned; ++i) EXPECT_LE(results[i].workspaceSize, limit);
   }
+  cublasLtMatmulDescDestroy(operation);
   cublasLtMatmulPreferenceDestroy(preference);
 }
 

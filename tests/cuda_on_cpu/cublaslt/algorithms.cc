@@ -9,6 +9,12 @@ namespace {
 // What the algorithms need, fastest first.
 constexpr size_t kWorkspaces[] = {size_t{1} << 20, size_t{64} << 10, 0};
 
+// The auxiliary matrix of an epilogue wants columns of a multiple of 8 elements.
+bool HasUsableStride(const MatmulDescriptor& operation) {
+  constexpr uint32_t kAuxiliary = 128;
+  return (operation.epilogue & kAuxiliary) == 0 || operation.auxiliary_leading % 8 == 0;
+}
+
 cublasStatus_t Get(uint32_t result, void* value, size_t bytes, size_t* written) {
   if (bytes != sizeof(result)) return CUBLAS_STATUS_INVALID_VALUE;
   std::memcpy(value, &result, sizeof(result));
@@ -19,12 +25,13 @@ cublasStatus_t Get(uint32_t result, void* value, size_t bytes, size_t* written) 
 }  // namespace
 
 cublasStatus_t cublasLtMatmulAlgoGetHeuristic(
-    cublasLtHandle_t /*handle*/, cublasLtMatmulDesc_t /*operation*/, cublasLtMatrixLayout_t /*a*/,
+    cublasLtHandle_t /*handle*/, cublasLtMatmulDesc_t operation, cublasLtMatrixLayout_t /*a*/,
     cublasLtMatrixLayout_t /*b*/, cublasLtMatrixLayout_t /*c*/, cublasLtMatrixLayout_t /*d*/,
     cublasLtMatmulPreference_t preference, int requested, cublasLtMatmulHeuristicResult_t* results,
     int* returned) {
   const uint64_t limit = Of(preference).workspace_bytes;
   *returned = 0;
+  if (!HasUsableStride(Of(operation))) return CUBLAS_STATUS_NOT_SUPPORTED;
   for (const size_t workspace : kWorkspaces) {
     if (workspace > limit || *returned == requested) continue;
     cublasLtMatmulHeuristicResult_t& result = results[(*returned)++];
