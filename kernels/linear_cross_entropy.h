@@ -10,29 +10,36 @@
 
 namespace tessera::kernels {
 
-// Rows whose logits exist at once, and what precedes them in the workspace: a loss of
-// every row, as a double.
-inline constexpr int64_t kLinearCrossEntropyRows = 256;
-constexpr int64_t LinearCrossEntropyLossBytes(int64_t rows) {
-  return (rows * SizeOf(DType::kFloat64) + 63) / 64 * 64;
-}
+// The last layer with its loss. logits = x weight^T of x [rows, C] and weight [V, C]
+// (both fp32 or both bf16), and *loss = the sum over rows, in order, of
+// -ln softmax(logits)[target]. targets are int32 [rows].
+//
+// Never are there logits or their gradients of all rows: logits are fp32 and exist for
+// kLogitRows rows at a time, their gradients, of x's dtype, for kLogitGradientRows. The
+// workspaces are 64-aligned.
+//
+// OutOfRange for a target outside [0, V); on a GPU it counts as 0, and the device's
+// Join has the error. Else the errors of MatMul. After an error the outputs are
+// undefined.
+inline constexpr int64_t kLogitRows = 256;
+inline constexpr int64_t kLogitGradientRows = 2048;
 
-// Bytes of workspace that LinearCrossEntropy needs: a chunk's fp32 logits.
+// Bytes of workspace that LinearCrossEntropy needs.
 int64_t LinearCrossEntropyWorkspace(int64_t rows, int64_t vocabulary);
 
-// The last layer with its loss. With logits = x weight^T of x [rows, C] and weight
-// [V, C] (both fp32 or both bf16), *loss = the sum over rows, in order, of
-// -ln softmax(logits)[target], and, unless d_logits is null, d_logits [rows, V],
-// of x's dtype, = (softmax(logits) - onehot(target)) * gradient_scale, rounded
-// once. The gradients are then matrix products: of x d_logits weight, of weight
-// d_logits^T x. Logits are fp32 and exist for a chunk of rows at a time, in
-// `workspace`, which is 64-aligned. targets are int32 [rows].
-//
-// OutOfRange for a target outside [0, V), before anything is written; on a GPU it
-// counts as 0, and the device's Join has the error. Else the errors of MatMul.
 absl::Status LinearCrossEntropy(Lane& lane, const Tensor& x, const Tensor& weight,
-                                const Tensor& targets, float gradient_scale, double* loss,
-                                const Tensor* d_logits, std::byte* workspace);
+                                const Tensor& targets, double* loss, std::byte* workspace);
+
+// Bytes of workspace that LinearCrossEntropyGradients needs for an x of `dtype`.
+int64_t LinearCrossEntropyGradientsWorkspace(int64_t rows, int64_t vocabulary, DType dtype);
+
+// The loss with its gradients times gradient_scale: d_x, of x's dtype, rounded once,
+// and d_weight, in fp32, to which chunks of rows are added in order. Computing the loss
+// on the way spares a third product with the logits.
+absl::Status LinearCrossEntropyGradients(Lane& lane, const Tensor& x, const Tensor& weight,
+                                         const Tensor& targets, float gradient_scale, double* loss,
+                                         const Tensor& d_x, const Tensor& d_weight,
+                                         std::byte* workspace);
 
 }  // namespace tessera::kernels
 

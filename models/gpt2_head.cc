@@ -14,8 +14,7 @@ using kernels::MatMul;
 using kernels::Transpose;
 
 enum Parameter { kLnWeight, kLnBias, kEmbedding };
-// The gradient of the logits is made with the loss, in one pass over them.
-enum Saved { kLn, kLnMean, kLnRstd, kLogitsGradient };
+enum Normalised { kLn, kLnMean, kLnRstd };
 
 std::vector<TensorSpec> NormalisedSpecs(const Gpt2Config& config, DType dtype, int64_t sequences) {
   const Shape per_token = {sequences, config.context};
@@ -31,10 +30,11 @@ std::vector<Tensor> TakeAll(Workspace& workspace, const std::vector<TensorSpec>&
   return tensors;
 }
 
-absl::Status Normalise(const ForwardArguments& arguments, absl::Span<const Tensor> normalised) {
-  return kernels::LayerNormForward(arguments.lane, arguments.input, nullptr, nullptr,
-                                   arguments.parameters[kLnWeight], arguments.parameters[kLnBias],
-                                   normalised[kLn], normalised[kLnMean], normalised[kLnRstd]);
+absl::Status Normalise(Lane& lane, const Tensor& input, absl::Span<const Tensor> parameters,
+                       absl::Span<const Tensor> normalised) {
+  return kernels::LayerNormForward(lane, input, nullptr, nullptr, parameters[kLnWeight],
+                                   parameters[kLnBias], normalised[kLn], normalised[kLnMean],
+                                   normalised[kLnRstd]);
 }
 
 class Gpt2Head : public Module {
@@ -44,9 +44,6 @@ class Gpt2Head : public Module {
   Footprint Measure(int64_t sequences) const override {
     Footprint footprint;
     footprint.output = {"head", dtype_, {0}};
-    footprint.saved = NormalisedSpecs(config_, dtype_, sequences);
-    footprint.saved.push_back(
-        {"logits.gradient", dtype_, {sequences, config_.context, config_.vocabulary}});
     footprint.forward_workspace = ForwardBuffers(*this, sequences, nullptr).bytes;
     footprint.backward_workspace = BackwardBuffers(*this, sequences, nullptr).bytes;
     return footprint;
@@ -54,30 +51,27 @@ class Gpt2Head : public Module {
 
   absl::Status Forward(const ForwardArguments& arguments) const override {
     const ForwardBuffers buffers(*this, arguments.input.shape[0], arguments.workspace);
-    const bool saves = arguments.saved[kLn].data != nullptr;
-    const absl::Span<const Tensor> normalised =
-        saves ? arguments.saved : absl::MakeConstSpan(buffers.normalised);
-    TESSERA_RETURN_IF_ERROR(Normalise(arguments, normalised));
+    TESSERA_RETURN_IF_ERROR(
+        Normalise(arguments.lane, arguments.input, arguments.parameters, buffers.normalised));
     return kernels::LinearCrossEntropy(
-        arguments.lane, normalised[kLn], arguments.parameters[kEmbedding],
-        arguments.micro_batch.fields[1], static_cast<float>(arguments.micro_batch.gradient_scale),
-        arguments.loss, saves ? &arguments.saved[kLogitsGradient] : nullptr, buffers.logits);
+        arguments.lane, buffers.normalised[kLn], arguments.parameters[kEmbedding],
+        arguments.micro_batch.fields[1], arguments.loss, buffers.logits);
   }
 
   absl::Status Backward(const BackwardArguments& arguments) const override {
     Lane& lane = arguments.lane;
-    const absl::Span<const Tensor> saved = arguments.saved;
+    const absl::Span<const Tensor> parameters = arguments.parameters;
     const absl::Span<const Tensor> gradients = arguments.parameter_gradients;
     const BackwardBuffers buffers(*this, arguments.input.shape[0], arguments.workspace);
-    const Tensor& d_logits = saved[kLogitsGradient];
-    TESSERA_RETURN_IF_ERROR(MatMul(lane, d_logits, Transpose::kYes, saved[kLn], Transpose::kNo,
-                                   nullptr, gradients[kEmbedding]));
-    TESSERA_RETURN_IF_ERROR(MatMul(lane, d_logits, Transpose::kNo, arguments.parameters[kEmbedding],
-                                   Transpose::kNo, nullptr, buffers.d_normal));
-    return kernels::LayerNormBackward(lane, buffers.d_normal, arguments.input,
-                                      arguments.parameters[kLnWeight], saved[kLnMean],
-                                      saved[kLnRstd], nullptr, arguments.input_gradient,
-                                      gradients[kLnWeight], gradients[kLnBias], buffers.sums);
+    TESSERA_RETURN_IF_ERROR(Normalise(lane, arguments.input, parameters, buffers.normalised));
+    TESSERA_RETURN_IF_ERROR(kernels::LinearCrossEntropyGradients(
+        lane, buffers.normalised[kLn], parameters[kEmbedding], arguments.micro_batch.fields[1],
+        static_cast<float>(arguments.micro_batch.gradient_scale), arguments.loss, buffers.d_normal,
+        gradients[kEmbedding], buffers.logits));
+    return kernels::LayerNormBackward(
+        lane, buffers.d_normal, arguments.input, parameters[kLnWeight], buffers.normalised[kLnMean],
+        buffers.normalised[kLnRstd], nullptr, arguments.input_gradient, gradients[kLnWeight],
+        gradients[kLnBias], buffers.sums);
   }
 
  private:
@@ -90,20 +84,25 @@ class Gpt2Head : public Module {
       bytes = workspace.bytes();
     }
     std::byte* logits;
-    std::vector<Tensor> normalised;  // where nothing is saved
+    std::vector<Tensor> normalised;
     int64_t bytes;
   };
 
   struct BackwardBuffers {
     BackwardBuffers(const Gpt2Head& head, int64_t sequences, std::byte* base) {
       const Gpt2Config& config = head.config_;
+      const int64_t rows = sequences * config.context;
       Workspace workspace(base);
+      normalised = TakeAll(workspace, NormalisedSpecs(config, head.dtype_, sequences));
       d_normal = workspace.Take(head.dtype_, {sequences, config.context, config.width});
-      sums = workspace.TakeBytes(
-          kernels::LayerNormBackwardWorkspace(sequences * config.context, config.width));
+      logits = workspace.TakeBytes(
+          kernels::LinearCrossEntropyGradientsWorkspace(rows, config.vocabulary, head.dtype_));
+      sums = workspace.TakeBytes(kernels::LayerNormBackwardWorkspace(rows, config.width));
       bytes = workspace.bytes();
     }
+    std::vector<Tensor> normalised;
     Tensor d_normal;
+    std::byte* logits;  // and their gradients
     std::byte* sums;
     int64_t bytes;
   };
@@ -130,7 +129,8 @@ class Gpt2Predictor : public Module {
     Workspace workspace(arguments.workspace);
     const std::vector<Tensor> normalised =
         TakeAll(workspace, NormalisedSpecs(config_, dtype_, arguments.input.shape[0]));
-    TESSERA_RETURN_IF_ERROR(Normalise(arguments, normalised));
+    TESSERA_RETURN_IF_ERROR(
+        Normalise(arguments.lane, arguments.input, arguments.parameters, normalised));
     return MatMul(arguments.lane, normalised[kLn], Transpose::kNo, arguments.parameters[kEmbedding],
                   Transpose::kYes, nullptr, arguments.output);
   }

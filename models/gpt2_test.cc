@@ -236,7 +236,8 @@ class Driver {
     return values;
   }
 
-  // One module's forward; a null output recomputes what is saved.
+  // One module's forward; a null output recomputes what is saved. The last call has
+  // none in training.
   void ForwardCall(Lane& lane, size_t call, const Tensor& output, std::vector<Array>* saves) {
     const Module& module = *model.calls[call].module;
     const Footprint footprint = module.Measure(kSequences);
@@ -261,6 +262,7 @@ class Driver {
       const TensorSpec spec = model.calls[call].module->Measure(kSequences).output;
       outputs.emplace_back(spec.dtype, spec.shape);
       saved.emplace_back();
+      if (micro_batch.training && model.IsLast(static_cast<int>(call))) break;
       ForwardCall(lane, call, outputs.back().tensor(),
                   micro_batch.training ? &saved.back() : nullptr);
     }
@@ -288,11 +290,12 @@ class Driver {
       const Array workspace = Bytes(module.Measure(kSequences).backward_workspace);
       const Tensor input = call == 0 ? Tensor{} : outputs[call - 1].tensor();
       Array input_gradient(model.dtype, input.shape);
-      ASSERT_TRUE(module
-                      .Backward({lane, micro_batch, input, uses, TensorsOf(saved[call]),
-                                 output_gradient.tensor(), input_gradient.tensor(), targets,
-                                 workspace.bytes()})
-                      .ok());
+      ASSERT_TRUE(
+          module
+              .Backward({lane, micro_batch, input, uses, TensorsOf(saved[call]),
+                         output_gradient.tensor(), input_gradient.tensor(), targets,
+                         workspace.bytes(), model.IsLast(static_cast<int>(call)) ? &loss : nullptr})
+              .ok());
       output_gradient = std::move(input_gradient);
     }
   }
@@ -401,6 +404,7 @@ TEST(Gpt2, EvaluationIsTrainingWithoutDropout) {
     Driver training(WithoutDropout(), dtype, /*training=*/true);
     Driver evaluation(kSmall, dtype, /*training=*/false);
     training.Forward(lane);
+    training.Backward(lane);
     evaluation.Forward(lane);
     EXPECT_EQ(training.loss, evaluation.loss);
     for (size_t call = 0; call + 1 < training.model.calls.size(); ++call) {

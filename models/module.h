@@ -50,7 +50,7 @@ inline int64_t BytesOf(const TensorSpec& spec) {
 // one micro-batch of a given number of sequences.
 struct Footprint {
   TensorSpec output;              // no elements for a module that ends in the loss
-  std::vector<TensorSpec> saved;  // written by Forward, read by Backward
+  std::vector<TensorSpec> saved;  // written by Forward, read by Backward; none of the last call
   int64_t forward_workspace = 0;  // bytes, contents undefined, 64-aligned
   int64_t backward_workspace = 0;
 };
@@ -81,6 +81,8 @@ struct ForwardArguments {
   double* loss = nullptr;  // last call only: the sum of its targets' losses, unscaled
 };
 
+// The last call is not run forward in training: its Backward finds the loss, too, and
+// so may have its widest tensors a part at a time.
 struct BackwardArguments {
   Lane& lane;
   const MicroBatch& micro_batch;
@@ -93,6 +95,7 @@ struct BackwardArguments {
   // parameter with several uses, whose contributions the engine adds.
   absl::Span<const Tensor> parameter_gradients;
   std::byte* workspace = nullptr;
+  double* loss = nullptr;  // as ForwardArguments'
 };
 
 // A differentiable function with a hand-written backward. It knows whole tensors
@@ -134,6 +137,8 @@ struct Model {
   // If set, writes predictions for the chain's last hidden state instead of a
   // loss: same arguments as the last call's Forward, with `output` of this spec.
   std::shared_ptr<const Module> predictor;
+
+  bool IsLast(int call) const { return call + 1 == static_cast<int>(calls.size()); }
 };
 
 }  // namespace tessera

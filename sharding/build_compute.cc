@@ -69,10 +69,15 @@ void Builder::AddParameters(const Position& at, Instruction* instruction) const 
   }
 }
 
+Access Builder::Loss(const Position& at) const {
+  const int64_t size = SizeOf(DType::kFloat64);
+  return {Role::kLoss, losses_, at.micro_step * size, size};
+}
+
 void Builder::Forward(const Position& at, bool recompute) {
   const Call& call = model_.calls[at.call];
   const Footprint& footprint = footprints_[at.call];
-  const bool last = at.call + 1 == static_cast<int>(model_.calls.size());
+  const bool last = model_.IsLast(at.call);
   const bool predicts = last && options_.kind == PlanOptions::Kind::kPredict;
 
   Instruction forward;
@@ -104,8 +109,7 @@ void Builder::Forward(const Position& at, bool recompute) {
     prediction_ = AddHostBuffer("prediction", Category::kActivations, BytesOf(footprint.output));
     forward.writes.push_back(Whole(Role::kPrediction, prediction_));
   } else if (last) {
-    const int64_t size = SizeOf(DType::kFloat64);
-    forward.writes.push_back({Role::kLoss, losses_, at.micro_step * size, size});
+    forward.writes.push_back(Loss(at));
   } else if (!recompute) {
     hidden_[at.call] = AddBuffer(absl::StrCat("hidden.", call.name, ".", at.micro_step),
                                  Category::kActivations, BytesOf(footprint.output));
@@ -137,7 +141,9 @@ void Builder::Backward(const Position& at) {
         {Role::kSaved, saved_[at.call], offset, size, Scope::kRange, static_cast<int>(s)});
     offset += Aligned(size);
   }
-  if (at.call + 1 < static_cast<int>(model_.calls.size())) {
+  if (model_.IsLast(at.call)) {
+    backward.writes.push_back(Loss(at));
+  } else {
     backward.reads.push_back(Whole(Role::kOutputGradient, hidden_gradient_));
   }
   AddGradientWrites(at, &backward);

@@ -38,6 +38,12 @@ absl::StatusOr<Plan> BuildPlan(const Model& model, const PlanOptions& options) {
     return absl::InvalidArgumentError(
         absl::StrCat("model ", model.name, " has no predictor; set Model::predictor"));
   }
+  const Call& last = model.calls.back();
+  if (!last.module->Measure(options.micro_sequences).saved.empty()) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("call ", last.name, " is the last of model ", model.name,
+                     ", which runs backward alone; let it save nothing"));
+  }
   std::vector<UnitPartition> partitions;
   int64_t elements = 0;
   for (const UnitSpec& unit : model.units) {
@@ -78,7 +84,9 @@ Plan Builder::Build() {
   for (size_t p = 0; p < sequence_.size(); ++p) {
     const Position& at = sequence_[p];
     Gathers(static_cast<int>(p));
-    if (at.call == 0 && !at.backward) leaf_.assign(model_.units.size(), -1);
+    if (p == 0 || sequence_[p - 1].micro_step != at.micro_step) {
+      leaf_.assign(model_.units.size(), -1);
+    }
     if (at.backward) {
       if (Recomputes(at.call)) Forward(at, /*recompute=*/true);
       Backward(at);

@@ -63,6 +63,7 @@ class Builder {
   void Backward(const Position& at);
   void AddFields(const Position& at, Instruction* instruction) const;
   void AddParameters(const Position& at, Instruction* instruction) const;
+  Access Loss(const Position& at) const;
   bool Recomputes(int call) const {
     return train() && options_.recompute && model_.calls[call].recomputable;
   }

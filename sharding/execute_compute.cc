@@ -39,8 +39,8 @@ Executor::Work Executor::BindStageBatch(const Instruction& instruction) {
 Executor::Work Executor::BindForward(const Instruction& instruction) {
   const Call& call = model_.calls[instruction.call];
   const Footprint& footprint = footprints_[instruction.call];
-  const bool last = instruction.call + 1 == static_cast<int>(model_.calls.size());
-  const bool predicts = last && plan_.options.kind == PlanOptions::Kind::kPredict;
+  const bool predicts =
+      model_.IsLast(instruction.call) && plan_.options.kind == PlanOptions::Kind::kPredict;
   const Module* module = predicts ? model_.predictor.get() : call.module.get();
 
   std::vector<Tensor> parameters;
@@ -90,6 +90,7 @@ Executor::Work Executor::BindBackward(const Instruction& instruction) {
   std::vector<Tensor> saved(footprint.saved.size());
   Tensor input, output_gradient, input_gradient;
   std::byte* workspace = nullptr;
+  double* loss = nullptr;
   for (const Access& read : instruction.reads) {
     if (read.role == Role::kInput) {
       input = View(read, footprints_[instruction.call - 1].output, 0);
@@ -110,13 +111,14 @@ Executor::Work Executor::BindBackward(const Instruction& instruction) {
       input_gradient = View(write, footprints_[instruction.call - 1].output, 0);
     }
     if (write.role == Role::kWorkspace) workspace = At(write);
+    if (write.role == Role::kLoss) loss = reinterpret_cast<double*>(At(write));
   }
   return [this, &instruction, module = call.module.get(), fields = Fields(instruction), input,
-          parameters, saved, output_gradient, input_gradient, gradients, workspace] {
+          parameters, saved, output_gradient, input_gradient, gradients, workspace, loss] {
     const MicroBatch micro_batch = MicroBatchOf(instruction, fields);
     return module->Backward({device_.lane(static_cast<int>(instruction.lane)), micro_batch, input,
                              parameters, saved, output_gradient, input_gradient, gradients,
-                             workspace});
+                             workspace, loss});
   };
 }
 

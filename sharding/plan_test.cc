@@ -144,7 +144,7 @@ class Chance {
   Call MakeCall(int number, bool last, DType dtype) {
     Footprint footprint;
     if (!last) footprint.output = {"output", dtype, {0, 1 + Below(3000)}};
-    const int64_t saved = Below(3);
+    const int64_t saved = last ? 0 : Below(3);
     for (int64_t s = 0; s < saved; ++s) {
       footprint.saved.push_back({absl::StrCat("saved.", s), dtype, {Below(6000)}});
     }
@@ -153,8 +153,8 @@ class Chance {
     Call call;
     call.name = absl::StrCat("call.", number);
     call.module = std::make_shared<testing::ShapeModule>(std::move(footprint));
-    call.backward_reads_parameters = Below(4) != 0;
-    call.recomputable = Below(2) == 0;
+    call.backward_reads_parameters = last || Below(4) != 0;
+    call.recomputable = !last && Below(2) == 0;
     return call;
   }
 
@@ -225,6 +225,16 @@ TEST(Plan, RefusesAModelWithNothingToTrain) {
   call.module = std::make_shared<testing::ShapeModule>(Footprint());
   EXPECT_EQ(BuildPlan(model, PlanOptions()).status().message(),
             "model hollow has no parameter elements; give it something to train");
+}
+
+TEST(Plan, RefusesALastCallThatSaves) {
+  Model model = testing::MakeShapeModel(DType::kFloat32, 1);
+  Footprint footprint;
+  footprint.saved = {{"a", DType::kFloat32, {1}}};
+  model.calls.back().module = std::make_shared<testing::ShapeModule>(footprint);
+  EXPECT_EQ(BuildPlan(model, {}).status().message(),
+            "call head is the last of model shapes, which runs backward alone; let it save "
+            "nothing");
 }
 
 TEST(Plan, PromiseIsWithdrawnWhereThePageSaysSo) {

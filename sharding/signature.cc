@@ -68,10 +68,14 @@ void Signatures::AddInputs(const Instruction& i, bool parameters, Signature* sig
   }
 }
 
+Operand Signatures::Loss(const Instruction& i) {
+  return {Role::kLoss, 0, kDouble, i.micro_step * kDouble, {Kind::kLoss, i.micro_step}};
+}
+
 Signature Signatures::Forward(const Instruction& i) const {
   const Footprint& footprint = footprints_[i.call];
   const bool train = options_.kind == PlanOptions::Kind::kTrain;
-  const bool last = i.call + 1 == static_cast<int>(model_.calls.size());
+  const bool last = model_.IsLast(i.call);
   Signature signature;
   AddInputs(i, /*parameters=*/true, &signature);
   if (train) {
@@ -87,8 +91,7 @@ Signature Signatures::Forward(const Instruction& i) const {
     signature.writes.push_back(
         {Role::kPrediction, 0, BytesOf(footprint.output), 0, {Kind::kPrediction, i.micro_step}});
   } else if (last) {
-    signature.writes.push_back(
-        {Role::kLoss, 0, kDouble, i.micro_step * kDouble, {Kind::kLoss, i.micro_step}});
+    signature.writes.push_back(Loss(i));
   } else if (!i.recompute) {
     signature.writes.push_back(
         {Role::kOutput, 0, BytesOf(footprint.output), 0, {Kind::kHidden, i.call, i.micro_step}});
@@ -112,7 +115,9 @@ Signature Signatures::Backward(const Instruction& i) const {
                                -1,
                                {Kind::kSaved, i.call, i.micro_step}});
   }
-  if (i.call + 1 < static_cast<int>(model_.calls.size())) {
+  if (model_.IsLast(i.call)) {
+    signature.writes.push_back(Loss(i));
+  } else {
     signature.reads.push_back({Role::kOutputGradient,
                                0,
                                BytesOf(footprint.output),

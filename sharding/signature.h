@@ -43,6 +43,7 @@ class Signatures {
   Signature Backward(const Instruction& instruction) const;
   Signature Sum(const Instruction& instruction, bool own) const;
   Signature Update(const Instruction& instruction) const;
+  static Operand Loss(const Instruction& instruction);
   void AddInputs(const Instruction& instruction, bool parameters, Signature* signature) const;
   std::vector<Operand> Slots(int unit, int64_t leaves, int64_t begin, int64_t elements) const;
   Operand Slice(Role role, int unit, int parameter, int index, const Value& value) const;

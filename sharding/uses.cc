@@ -64,6 +64,12 @@ absl::Status Uses::Check(const Model& model) {
       }
     }
   }
+  const Call& last = model.calls.back();
+  if (!last.backward_reads_parameters || last.recomputable) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "call ", last.name, " is the last of model ", model.name,
+        ", whose backward finds the loss: let it read its parameters, and recompute nothing"));
+  }
   for (size_t u = 0; u < used.size(); ++u) {
     for (size_t p = 0; p < used[u].size(); ++p) {
       if (used[u][p]) continue;
@@ -95,8 +101,11 @@ std::vector<Position> SequenceOf(const Model& model, const PlanOptions& options)
   const int calls = static_cast<int>(model.calls.size());
   std::vector<Position> sequence;
   for (int a = 0; a < options.accumulation; ++a) {
-    for (int call = 0; call < calls; ++call) sequence.push_back({a, call, false});
-    if (options.kind != PlanOptions::Kind::kTrain) continue;
+    const bool train = options.kind == PlanOptions::Kind::kTrain;
+    for (int call = 0; call < (train ? calls - 1 : calls); ++call) {
+      sequence.push_back({a, call, false});
+    }
+    if (!train) continue;
     for (int call = calls - 1; call >= 0; --call) sequence.push_back({a, call, true});
   }
   return sequence;

@@ -13,7 +13,8 @@ namespace tessera {
 class Uses {
  public:
   // InvalidArgument if a call names no such parameter, if a parameter is never
-  // used, or if the model has no calls; the message names it.
+  // used, if the model has no calls, or if the last does not read its parameters in
+  // its backward or would be recomputed; the message names it.
   static absl::Status Check(const Model& model);
 
   explicit Uses(const Model& model);
@@ -34,8 +35,9 @@ class Uses {
   std::vector<int> first_call_;
 };
 
-// One position of a step's sequence of computations: the forward of the calls
-// in order, their backward in reverse, for each micro-step.
+// One position of a step's sequence of computations: the forward of the calls in
+// order, in training but for the last, and then their backward in reverse, for each
+// micro-step.
 struct Position {
   int micro_step = 0;
   int call = 0;

@@ -44,6 +44,16 @@ TEST(Uses, CheckNamesWhatIsWrong) {
             "call twice.first lists parameter weight twice; a call gets each parameter once and "
             "returns its whole gradient");
 
+  const std::string last =
+      "call head is the last of model shapes, whose backward finds the loss: let it read its "
+      "parameters, and recompute nothing";
+  model = good;
+  model.calls.back().backward_reads_parameters = false;
+  EXPECT_EQ(Uses::Check(model).message(), last);
+  model = good;
+  model.calls.back().recomputable = true;
+  EXPECT_EQ(Uses::Check(model).message(), last);
+
   model = good;
   model.calls[0].uses.erase(model.calls[0].uses.begin() + 1);
   EXPECT_EQ(Uses::Check(model).message(),

@@ -4,8 +4,8 @@
 #include "kernels/cuda/block_reduce.h"
 #include "kernels/cuda/fault.h"
 #include "kernels/cuda/launch.h"
-#include "kernels/cuda/softmax_cross_entropy.h"
 #include "kernels/cuda/vector_access.h"
+#include "kernels/softmax_cross_entropy.h"
 
 namespace tessera::kernels::cuda {
 namespace {

@@ -1,4 +1,4 @@
-#include "kernels/cuda/softmax_cross_entropy.h"
+#include "kernels/softmax_cross_entropy.h"
 
 #include <algorithm>
 #include <cmath>
@@ -10,51 +10,17 @@
 #include "core/sanitizers.h"
 #include "gtest/gtest.h"
 #include "kernels/testing/cuda_test_util.h"
+#include "kernels/testing/softmax_cross_entropy_reference.h"
 
 namespace tessera::kernels {
 namespace {
 
-constexpr float kScale = 0.25f;
-
 class CudaSoftmaxCrossEntropyTest : public CudaTest {};
-
-struct Reference {
-  std::vector<double> losses;
-  std::vector<double> d_logits;  // of kScale times the losses' sum
-};
-
-Reference ReferenceOf(const std::vector<double>& logits, const std::vector<double>& targets) {
-  const size_t vocabulary = logits.size() / targets.size();
-  Reference reference;
-  for (size_t row = 0; row < targets.size(); ++row) {
-    const double* own = &logits[row * vocabulary];
-    double largest = own[0];
-    for (size_t v = 0; v < vocabulary; ++v) largest = std::max(largest, own[v]);
-    double sum = 0;
-    for (size_t v = 0; v < vocabulary; ++v) sum += std::exp(own[v] - largest);
-    const auto target = static_cast<size_t>(targets[row]);
-    reference.losses.push_back(std::log(sum) + largest - own[target]);
-    for (size_t v = 0; v < vocabulary; ++v) {
-      reference.d_logits.push_back(kScale *
-                                   (std::exp(own[v] - largest) / sum - (v == target ? 1 : 0)));
-    }
-  }
-  return reference;
-}
 
 // Operands are logits, targets, losses and, if there is a fourth, d_logits.
 absl::Status Softmax(Lane& lane, const std::vector<Tensor>& t) {
-  return cuda::SoftmaxCrossEntropy(lane, t[0], t[1], /*first_row=*/100, kScale, t[2].as<double>(),
-                                   t.size() > 3 ? &t[3] : nullptr);
-}
-
-Array Targets(int64_t rows, int64_t vocabulary) {
-  std::vector<double> targets;
-  for (int64_t row = 0; row < rows; ++row) {
-    targets.push_back(static_cast<double>((row * 37 + 5) % vocabulary));
-  }
-  targets.back() = static_cast<double>(vocabulary - 1);
-  return Array(DType::kInt32, {rows}, targets);
+  return SoftmaxCrossEntropy(lane, t[0], t[1], /*first_row=*/100, kSoftmaxScale, t[2].as<double>(),
+                             t.size() > 3 ? &t[3] : nullptr);
 }
 
 TEST_F(CudaSoftmaxCrossEntropyTest, MatchesDoubles) {
@@ -67,9 +33,9 @@ TEST_F(CudaSoftmaxCrossEntropyTest, MatchesDoubles) {
     if (kSanitized && rows * vocabulary > 50000) continue;  // which makes it slow
     SCOPED_TRACE(testing::Message() << rows << " rows of " << vocabulary);
     const Array logits = RandomArray(DType::kFloat32, {rows, vocabulary}, 1, 10);
-    const Array targets = Targets(rows, vocabulary);
+    const Array targets = SoftmaxTargets(rows, vocabulary);
     const Array losses(DType::kFloat64, {rows});
-    const Reference expected = ReferenceOf(logits.values(), targets.values());
+    const SoftmaxReference expected = SoftmaxReferenceOf(logits.values(), targets.values());
     const std::vector<Array> evaluation = RunKernel(lane(), {&logits, &targets, &losses}, Softmax);
     ExpectClose(evaluation[2], expected.losses, 3e-7);
     for (DType dtype : {DType::kFloat32, DType::kBFloat16}) {
@@ -81,18 +47,6 @@ TEST_F(CudaSoftmaxCrossEntropyTest, MatchesDoubles) {
                   dtype == DType::kFloat32 ? 0.1 : 1e-3);
     }
   }
-}
-
-TEST_F(CudaSoftmaxCrossEntropyTest, ReferenceGradientMatchesFiniteDifferences) {
-  const std::vector<double> logits = RandomArray(DType::kFloat64, {2, 7}, 1).values();
-  const std::vector<double> targets = {6, 2};
-  const std::vector<double> expected = FiniteDifferences(
-      [&](const std::vector<double>& point) {
-        const Reference reference = ReferenceOf(point, targets);
-        return kScale * (reference.losses[0] + reference.losses[1]);
-      },
-      logits);
-  ExpectClose(Array(DType::kFloat64, {14}, ReferenceOf(logits, targets).d_logits), expected, 1e-8);
 }
 
 TEST_F(CudaSoftmaxCrossEntropyTest, ExtremeLogits) {
@@ -137,8 +91,8 @@ TEST_F(CudaSoftmaxCrossEntropyTest, LossesAreAddedInOrder) {
     for (double loss : losses.values()) expected += loss;
     const std::vector<Array> results =
         RunKernel(lane(), {&losses, &total}, [](Lane& lane, const auto& t) {
-          return cuda::SumLosses(lane, t[0].template as<double>(), t[0].elements(),
-                                 t[1].template as<double>());
+          return SumLosses(lane, t[0].template as<double>(), t[0].elements(),
+                           t[1].template as<double>());
         });
     EXPECT_EQ(results[1].values()[0], expected);
   }

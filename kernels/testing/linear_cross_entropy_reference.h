@@ -1,50 +1,46 @@
 #ifndef TESSERA_KERNELS_TESTING_LINEAR_CROSS_ENTROPY_REFERENCE_H_
 #define TESSERA_KERNELS_TESTING_LINEAR_CROSS_ENTROPY_REFERENCE_H_
 
-#include <cmath>
 #include <cstdint>
 #include <vector>
 
-#include "kernels/testing/kernel_test_util.h"
+#include "kernels/testing/softmax_cross_entropy_reference.h"
 
 namespace tessera::kernels {
 
-// Of the gradient.
-inline constexpr float kHeadScale = 0.25f;
-
 struct HeadResult {
   double loss = 0;
-  std::vector<double> d_logits;
+  std::vector<double> d_x, d_weight;  // times kSoftmaxScale
 };
 
 // In double precision.
 inline HeadResult HeadReference(const std::vector<double>& x, const std::vector<double>& weight,
                                 const std::vector<double>& targets, int64_t width) {
+  const auto rows = static_cast<int64_t>(targets.size());
   const int64_t vocabulary = static_cast<int64_t>(weight.size()) / width;
-  HeadResult result;
-  for (size_t row = 0; row < targets.size(); ++row) {
-    std::vector<double> exponentials;
-    double sum = 0;
+  std::vector<double> logits(rows * vocabulary);
+  for (int64_t row = 0; row < rows; ++row) {
     for (int64_t v = 0; v < vocabulary; ++v) {
-      double logit = 0;
-      for (int64_t i = 0; i < width; ++i) logit += x[row * width + i] * weight[v * width + i];
-      exponentials.push_back(std::exp(logit));
-      sum += exponentials.back();
+      for (int64_t i = 0; i < width; ++i) {
+        logits[row * vocabulary + v] += x[row * width + i] * weight[v * width + i];
+      }
     }
-    const int64_t target = static_cast<int64_t>(targets[row]);
-    result.loss -= std::log(exponentials[target] / sum);
+  }
+  const SoftmaxReference softmax = SoftmaxReferenceOf(logits, targets);
+  HeadResult result;
+  for (const double loss : softmax.losses) result.loss += loss;
+  result.d_x.resize(x.size());
+  result.d_weight.resize(weight.size());
+  for (int64_t row = 0; row < rows; ++row) {
     for (int64_t v = 0; v < vocabulary; ++v) {
-      result.d_logits.push_back((exponentials[v] / sum - (v == target ? 1 : 0)) * kHeadScale);
+      const double d_logit = softmax.d_logits[row * vocabulary + v];
+      for (int64_t i = 0; i < width; ++i) {
+        result.d_x[row * width + i] += d_logit * weight[v * width + i];
+        result.d_weight[v * width + i] += d_logit * x[row * width + i];
+      }
     }
   }
   return result;
-}
-
-inline Array HeadTargets(int64_t rows, int64_t vocabulary) {
-  std::vector<double> targets;
-  for (int64_t row = 0; row < rows; ++row) targets.push_back((row * 37 + 5) % vocabulary);
-  targets.back() = static_cast<double>(vocabulary - 1);
-  return Array(DType::kInt32, {rows}, targets);
 }
 
 }  // namespace tessera::kernels

@@ -14,8 +14,10 @@ ParameterSpec Parameter(std::string name, Shape shape) {
 
 std::shared_ptr<const Module> Shapes(DType dtype, bool last, int64_t width, int64_t saved) {
   Footprint footprint;
-  if (!last) footprint.output = {"output", dtype, {0, width}};
-  footprint.saved = {{"a", dtype, {saved}}, {"b", DType::kFloat32, {7}}};
+  if (!last) {
+    footprint.output = {"output", dtype, {0, width}};
+    footprint.saved = {{"a", dtype, {saved}}, {"b", DType::kFloat32, {7}}};
+  }
   footprint.forward_workspace = 3 * width + 1;
   footprint.backward_workspace = 5 * width;
   return std::make_shared<ShapeModule>(std::move(footprint));
@@ -54,7 +56,7 @@ Model MakeShapeModel(DType dtype, int blocks) {
         .recomputable = true;
   }
   call("twice.second", {{2, 0}, {2, 1}}, 24, 33);
-  call("head", {{head, 0}, {0, 0}}, 0, 64);
+  call("head", {{head, 0}, {0, 0}}, 0, 0);
   return model;
 }
 

@@ -144,7 +144,6 @@ class SquaredError : public Module {
   Footprint Measure(int64_t sequences) const override {
     Footprint footprint;
     footprint.output = {"loss", dtype_, {0}};
-    footprint.saved = {{"product", DType::kFloat32, {sequences, config_.features}}};
     const Buffers buffers(*this, sequences, nullptr);
     footprint.forward_workspace = footprint.backward_workspace = buffers.bytes;
     return footprint;
@@ -152,34 +151,41 @@ class SquaredError : public Module {
 
   absl::Status Forward(const ForwardArguments& arguments) const override {
     const Buffers buffers(*this, arguments.input.shape[0], arguments.workspace);
-    const Tensor& product =
-        arguments.saved[0].data != nullptr ? arguments.saved[0] : buffers.product;
     TESSERA_RETURN_IF_ERROR(MatMul(arguments.lane, arguments.input, Transpose::kNo,
                                    arguments.parameters[kWeight], Transpose::kYes, nullptr,
-                                   product));
+                                   buffers.product));
     const float gain = Only(arguments.parameters[kGain]);
+    const auto* product = buffers.product.as<float>();
     const auto* targets = arguments.micro_batch.fields[kTargets].as<float>();
-    double loss = 0;
-    for (int64_t i = 0; i < product.elements(); ++i) {
-      const double error = gain * product.as<float>()[i] - targets[i];
-      loss += error * error;
+    *arguments.loss = 0;
+    for (int64_t i = 0; i < buffers.product.elements(); ++i) {
+      const double error = gain * product[i] - targets[i];
+      *arguments.loss += error * error;
     }
-    *arguments.loss = loss;
     return absl::OkStatus();
   }
 
   absl::Status Backward(const BackwardArguments& arguments) const override {
     Lane& lane = arguments.lane;
     const Buffers buffers(*this, arguments.input.shape[0], arguments.workspace);
+    // Leaves the product in its buffer.
+    TESSERA_RETURN_IF_ERROR(Forward({.lane = lane,
+                                     .micro_batch = arguments.micro_batch,
+                                     .input = arguments.input,
+                                     .parameters = arguments.parameters,
+                                     .output = {},
+                                     .saved = {},
+                                     .workspace = arguments.workspace,
+                                     .loss = arguments.loss}));
     const float gain = Only(arguments.parameters[kGain]);
-    const auto* product = arguments.saved[0].as<float>();
+    auto* const product = buffers.product.as<float>();
     const auto* targets = arguments.micro_batch.fields[kTargets].as<float>();
     const auto scale = static_cast<float>(2 * arguments.micro_batch.gradient_scale);
     float d_gain = 0;
     for (int64_t i = 0; i < buffers.product.elements(); ++i) {
       const float d_y = scale * (gain * product[i] - targets[i]);
       d_gain += d_y * product[i];
-      buffers.product.as<float>()[i] = gain * d_y;
+      product[i] = gain * d_y;
     }
     const Tensor one = {&d_gain, DType::kFloat32, {1}};
     TESSERA_RETURN_IF_ERROR(kernels::Convert(lane, one, arguments.parameter_gradients[kGain]));
