@@ -14,7 +14,8 @@ namespace tessera {
 
 // Collectives among the ranks of a world on memory of their devices, placed in a
 // lane: called, like a kernel, from work that was enqueued there, and done in the
-// lane's order. Every rank makes the same calls in the same order, all in one lane.
+// lane's order. Every rank makes the same calls in the same order, all in one lane;
+// ranks that have several of them together, in one order over all of these.
 //
 // Nothing here adds floating-point numbers: the order of such a sum is the plan's
 // business, never a library's. Errors are those of Communicator.

@@ -291,10 +291,17 @@ void CudaDevice::FailIf(cudaError_t error, const char* call) {
   if (error != cudaSuccess) Fail(CudaStatus(error, call));
 }
 
+void CudaDevice::ConfirmWith(const void* owner, std::function<absl::Status()> confirm) {
+  std::erase_if(confirm_, [&](const auto& entry) { return entry.first == owner; });
+  if (confirm) confirm_.emplace_back(owner, std::move(confirm));
+}
+
 absl::Status CudaDevice::Join() {
   Activate();
   absl::Status status = WaitForStreams();
-  if (status.ok() && !failed_ && confirm_) status = confirm_();
+  for (const auto& [owner, confirm] : confirm_) {
+    if (status.ok() && !failed_) status = confirm();
+  }
   if (status.ok()) status = CheckFault();
   if (status.ok() && !failed_) status = ReadStamps();
   if (!status.ok()) Fail(status);

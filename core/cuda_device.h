@@ -54,9 +54,9 @@ class CudaDevice final : public Device {
   // call wins. Callable from any thread.
   void Fail(const absl::Status& status);
 
-  // Has every Join end with `confirm`, whose failure is the device's: streams also run
-  // empty when what they ran was given up. Null for none.
-  void ConfirmWith(std::function<absl::Status()> confirm) { confirm_ = std::move(confirm); }
+  // Has every Join end with `confirm`, one for each owner, whose failure is the device's:
+  // streams also run empty when what they ran was given up. Null for none.
+  void ConfirmWith(const void* owner, std::function<absl::Status()> confirm);
 
   // Makes this GPU the calling thread's: CUDA's calls are about the current one.
   void Activate() const;
@@ -97,7 +97,7 @@ class CudaDevice final : public Device {
   std::vector<double*> stamped_;
   cudaEvent_t origin_ = nullptr;
 
-  std::function<absl::Status()> confirm_;
+  std::vector<std::pair<const void*, std::function<absl::Status()>>> confirm_;  // by owner
 
   std::atomic<bool> failed_ = false;
   std::mutex failure_mutex_;

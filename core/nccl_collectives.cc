@@ -3,12 +3,13 @@
 #include <nccl.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <atomic>
 #include <chrono>
 #include <condition_variable>
-#include <cstring>
 #include <mutex>
+#include <numeric>
 #include <string>
 #include <thread>
 #include <vector>
@@ -32,8 +33,9 @@ absl::Status NcclStatus(ncclResult_t result, absl::string_view call) {
 
 class NcclCollectives final : public Collectives {
  public:
-  NcclCollectives(CudaDevice& device, Communicator& control)
-      : device_(device), control_(control), rank_(control.rank()), size_(control.size()) {}
+  // `rank` of the `size` ranks of a group.
+  NcclCollectives(CudaDevice& device, Communicator& control, int rank, int size)
+      : device_(device), control_(control), rank_(rank), size_(size) {}
 
   ~NcclCollectives() override {
     if (watcher_.joinable()) {
@@ -44,23 +46,17 @@ class NcclCollectives final : public Collectives {
       wake_.notify_all();
       watcher_.join();
     }
-    device_.ConfirmWith(nullptr);
+    device_.ConfirmWith(this, nullptr);
     if (communicator_ == nullptr) return;
     // To destroy it is to wait for the others, who may be gone.
     Look().ok() ? ncclCommDestroy(communicator_) : ncclCommAbort(communicator_);
   }
 
-  absl::Status Join() {
-    if (size_ == 1) return absl::OkStatus();
-    TESSERA_RETURN_IF_ERROR(CheckOneRankPerGpu(device_.bus_id(), control_));
-    ncclUniqueId id = {};
-    if (rank_ == 0) TESSERA_RETURN_IF_ERROR(NcclStatus(ncclGetUniqueId(&id), "ncclGetUniqueId"));
-    TESSERA_RETURN_IF_ERROR(
-        control_.Broadcast(reinterpret_cast<std::byte*>(id.internal), sizeof(id.internal), 0));
+  absl::Status Join(const ncclUniqueId& id) {
     device_.Activate();
     TESSERA_RETURN_IF_ERROR(
         NcclStatus(ncclCommInitRank(&communicator_, size_, id, rank_), "ncclCommInitRank"));
-    device_.ConfirmWith([this] { return Look(); });
+    device_.ConfirmWith(this, [this] { return Look(); });
     watcher_ = std::thread([this] { Watch(); });
     return absl::OkStatus();
   }
@@ -169,6 +165,19 @@ class NcclCollectives final : public Collectives {
   std::thread watcher_;
 };
 
+// The id of this rank's group, which the first of its ranks makes.
+absl::StatusOr<ncclUniqueId> ExchangeIds(const std::vector<int>& group, Communicator& control) {
+  ncclUniqueId own = {};
+  if (group[0] == control.rank()) {
+    TESSERA_RETURN_IF_ERROR(NcclStatus(ncclGetUniqueId(&own), "ncclGetUniqueId"));
+  }
+  std::vector<ncclUniqueId> ids(control.size());
+  TESSERA_RETURN_IF_ERROR(control.AllGather(reinterpret_cast<const std::byte*>(&own),
+                                            reinterpret_cast<std::byte*>(ids.data()),
+                                            sizeof(ncclUniqueId)));
+  return ids[group[0]];
+}
+
 }  // namespace
 
 absl::Status CheckOneRankPerGpu(const std::string& bus_id, Communicator& control) {
@@ -196,8 +205,25 @@ absl::Status CheckOneRankPerGpu(const std::string& bus_id, Communicator& control
 
 absl::StatusOr<std::unique_ptr<Collectives>> MakeNcclCollectives(CudaDevice& device,
                                                                  Communicator& control) {
-  auto collectives = std::make_unique<NcclCollectives>(device, control);
-  TESSERA_RETURN_IF_ERROR(collectives->Join());
+  std::vector<int> all(control.size());
+  std::iota(all.begin(), all.end(), 0);
+  return MakeNcclGroupCollectives(device, control, {all});
+}
+
+absl::StatusOr<std::unique_ptr<Collectives>> MakeNcclGroupCollectives(CudaDevice& device,
+                                                                      Communicator& control,
+                                                                      const RankGroups& groups) {
+  const auto group = std::find_if(groups.begin(), groups.end(), [&](const auto& ranks) {
+    return std::find(ranks.begin(), ranks.end(), control.rank()) != ranks.end();
+  });
+  TESSERA_CHECK(group != groups.end(), absl::StrCat("rank ", control.rank(), " has no group"));
+  const auto rank = std::find(group->begin(), group->end(), control.rank()) - group->begin();
+  auto collectives = std::make_unique<NcclCollectives>(device, control, static_cast<int>(rank),
+                                                       static_cast<int>(group->size()));
+  if (control.size() == 1) return collectives;
+  TESSERA_RETURN_IF_ERROR(CheckOneRankPerGpu(device.bus_id(), control));
+  TESSERA_ASSIGN_OR_RETURN(const ncclUniqueId id, ExchangeIds(*group, control));
+  if (group->size() > 1) TESSERA_RETURN_IF_ERROR(collectives->Join(id));
   return collectives;
 }
 

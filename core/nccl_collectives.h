@@ -8,6 +8,7 @@
 #include "core/collectives.h"
 #include "core/communicator.h"
 #include "core/cuda_device.h"
+#include "core/rank_groups.h"
 
 namespace tessera {
 
@@ -26,6 +27,13 @@ absl::Status CheckOneRankPerGpu(const std::string& bus_id, Communicator& control
 // The errors of CheckOneRankPerGpu; Unavailable with NCCL's words.
 absl::StatusOr<std::unique_ptr<Collectives>> MakeNcclCollectives(CudaDevice& device,
                                                                  Communicator& control);
+
+// The same among the ranks of a group alone: this rank's of `groups`, which has every
+// rank of `control` and is the same on all of them. In the result a rank's number is
+// its place in its group.
+absl::StatusOr<std::unique_ptr<Collectives>> MakeNcclGroupCollectives(CudaDevice& device,
+                                                                      Communicator& control,
+                                                                      const RankGroups& groups);
 
 }  // namespace tessera
 

@@ -1,11 +1,15 @@
 #include "core/nccl_collectives.h"
 
+#include <algorithm>
 #include <chrono>
 #include <cstdint>
+#include <cstring>
+#include <functional>
 #include <string>
 #include <vector>
 
 #include "core/cuda_device.h"
+#include "core/rank_groups.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "tests/support/cuda_world.h"
@@ -121,6 +125,80 @@ TEST(NcclCollectives, MoveTheRightBytes) {
   }
 }
 
+// Collectives of the world and of a group in one lane, each from what the last left.
+void CheckGroups(Communicator& communicator, const RankGroups& groups) {
+  Rank rank(communicator);
+  auto made =
+      MakeNcclGroupCollectives(static_cast<CudaDevice&>(rank.device()), communicator, groups);
+  ASSERT_TRUE(made.ok()) << made.status();
+  Collectives& of_group = **made;
+  const int own = communicator.rank();
+  const auto group = std::find_if(groups.begin(), groups.end(), [&](const auto& ranks) {
+    return std::count(ranks.begin(), ranks.end(), own) > 0;
+  });
+  const auto members = static_cast<int64_t>(group->size());
+  const auto place = std::find(group->begin(), group->end(), own) - group->begin();
+
+  constexpr int64_t kCount = 100;
+  std::vector<int64_t> words(kCount, own + 1);
+  ASSERT_TRUE(rank.device().CopyFromHost(words.data(), rank.send(), 8 * kCount).ok());
+  auto* const sums = reinterpret_cast<int64_t*>(rank.send());
+  for (int round = 0; round < 3; ++round) {
+    rank.lane().Enqueue([&] { return of_group.AllReduceSum(rank.lane(), sums, sums, kCount); });
+    rank.lane().Enqueue(
+        [&] { return rank.collectives().AllReduceSum(rank.lane(), sums, sums, kCount); });
+  }
+  // The group's sums, each as often as it has members: their sum in the first round.
+  int64_t first = 0;
+  for (const auto& ranks : groups) {
+    int64_t sum = 0;
+    for (const int r : ranks) sum += r + 1;
+    first += sum * static_cast<int64_t>(ranks.size());
+  }
+  int64_t squares = 0;  // what a group multiplies by, summed over the ranks
+  for (const auto& ranks : groups) squares += static_cast<int64_t>(ranks.size() * ranks.size());
+  const auto gathered = rank.Run(
+      members * 8, [&] { return of_group.AllGather(rank.lane(), rank.send(), rank.out(), 8); });
+  for (int64_t member = 0; member < members; ++member) {
+    int64_t value = 0;
+    std::memcpy(&value, gathered.data() + member * 8, 8);
+    EXPECT_EQ(value, first * squares * squares);
+  }
+
+  rank.Fill(members * 10, 1);
+  const auto exchanged = rank.Run((members - 1) * 10, [&] {
+    return of_group.AllToAll(rank.lane(), rank.send(), 10, rank.out(), 10);
+  });
+  for (int64_t i = 0; i < (members - 1) * 10; ++i) {
+    const int64_t slot = i / 10;
+    const int from = (*group)[slot < place ? slot : slot + 1];
+    ASSERT_EQ(exchanged[i], Value(from, place * 10 + i % 10, 1));
+  }
+  EXPECT_EQ(of_group.bytes_sent(), (members - 1) * (3 * 8 * kCount + 8 + 10));
+}
+
+TEST(NcclCollectives, GroupsBesideTheWorld) {
+  if (LargestCudaWorld() < 4) GTEST_SKIP() << "needs four GPUs";
+  const RankGroups cases[] = {
+      {{0, 1}, {2, 3}}, {{0, 2, 3}, {1}}, {{0, 3}, {1, 2}}, {{0}, {1}, {2}, {3}}, {{0, 1, 2, 3}}};
+  for (uint64_t seed = 1; seed <= 5; ++seed) {
+    for (const RankGroups& groups : cases) {
+      SetCudaSeed(seed);
+      InCudaWorld(4, [&](Communicator& communicator) { CheckGroups(communicator, groups); });
+    }
+  }
+}
+
+TEST(NcclCollectives, GroupsOfPretendedNodes) {
+  if (LargestCudaWorld() < 4) GTEST_SKIP() << "needs four GPUs";
+  InCudaWorld(4, [&](Communicator& communicator) {
+    const auto groups = GroupByNode(communicator.rank() < 2 ? "a" : "b", communicator);
+    ASSERT_TRUE(groups.ok()) << groups.status();
+    EXPECT_EQ(*groups, (RankGroups{{0, 1}, {2, 3}}));
+    CheckGroups(communicator, *groups);
+  });
+}
+
 // A gather in place, as the plan has it for parameters.
 TEST(NcclCollectives, GatherInPlace) {
   for (const int world : Worlds()) {
@@ -163,6 +241,55 @@ void LoseRankOne(Communicator& communicator) {
     EXPECT_EQ(rank.device().Join(), absl::CancelledError("rank 1: the disk is gone"));
   }
   EXPECT_LT(std::chrono::steady_clock::now() - start, std::chrono::seconds(10));
+}
+
+// As above, but the others wait for each other in a group that rank 1 is not of, and
+// for all in the world.
+void LoseRankOneOfAnotherGroup(Communicator& communicator) {
+  Rank rank(communicator);
+  auto& device = static_cast<CudaDevice&>(rank.device());
+  auto made = MakeNcclGroupCollectives(device, communicator, {{0, 1}, {2, 3}});
+  ASSERT_TRUE(made.ok()) << made.status();
+  if (communicator.rank() == 1) {
+    communicator.Abort(absl::DataLossError("the disk is gone"));
+    return;
+  }
+  rank.lane().Enqueue(
+      [&] { return (*made)->AllGather(rank.lane(), rank.send(), rank.out(), 100); });
+  rank.lane().Enqueue(
+      [&] { return rank.collectives().AllGather(rank.lane(), rank.send(), rank.out(), 100); });
+  EXPECT_EQ(device.Join(), absl::CancelledError("rank 1: the disk is gone"));
+}
+
+TEST(NcclCollectives, ALostPeerEndsTheWaitInEveryGroup) {
+  if (LargestCudaWorld() < 4) GTEST_SKIP() << "needs four GPUs";
+  for (const bool reaches : {true, false}) {
+    SetNcclAbortReachesPeers(reaches);
+    InCudaWorld(4, LoseRankOneOfAnotherGroup);
+  }
+  SetNcclAbortReachesPeers(true);
+}
+
+// What the contract forbids: rank 3 has another order than rank 2, in their group.
+void CallInAnotherOrder(Communicator& communicator) {
+  Rank rank(communicator);
+  auto& device = static_cast<CudaDevice&>(rank.device());
+  auto made = MakeNcclGroupCollectives(device, communicator, {{0, 1}, {2, 3}});
+  const auto gather = [&] { return (*made)->AllGather(rank.lane(), rank.send(), rank.out(), 8); };
+  const auto add = [&] {
+    auto* const words = reinterpret_cast<int64_t*>(rank.send());
+    return (*made)->AllReduceSum(rank.lane(), words, words, 1);
+  };
+  rank.lane().Enqueue(communicator.rank() == 3 ? std::function<absl::Status()>(add) : gather);
+  rank.lane().Enqueue(communicator.rank() == 3 ? std::function<absl::Status()>(gather) : add);
+  (void)device.Join();
+}
+
+TEST(NcclCollectivesDeathTest, AnotherOrderInAGroupIsReported) {
+  if (!CudaIsSimulated()) GTEST_SKIP() << "would hang";
+  GTEST_FLAG_SET(death_test_style, "threadsafe");
+  EXPECT_EXIT(InCudaWorld(4, CallInAnotherOrder), ::testing::ExitedWithCode(42),
+              "ranks call different collectives");
 }
 
 TEST(NcclCollectives, ALostPeerEndsTheWait) {

@@ -82,9 +82,10 @@ std::vector<pid_t> Children(pid_t process) {
 
 void FindRanks(pid_t process, std::map<int, pid_t>& ranks) {
   const std::string environment = ReadFile("/proc/" + std::to_string(process) + "/environ");
-  const std::string name = std::string(1, '\0') + "OMPI_COMM_WORLD_RANK=";
-  const size_t at = environment.find(name);
-  if (at != std::string::npos) {
+  for (const char* variable : {"OMPI_COMM_WORLD_RANK=", "TESSERA_RANK="}) {
+    const std::string name = std::string(1, '\0') + variable;
+    const size_t at = environment.find(name);
+    if (at == std::string::npos) continue;
     ranks[std::atoi(environment.c_str() + at + name.size())] = process;
     return;
   }
@@ -123,6 +124,7 @@ Command::Command(const std::vector<std::string>& arguments, const Options& optio
     _exit(98);
   }
   for (const int stream : options.closed_streams) close(stream);
+  if (options.without_mpirun) setenv("PATH", "/nonexistent", 1);
   std::vector<char*> pointers;
   pointers.reserve(words.size() + 1);
   for (std::string& word : words) pointers.push_back(word.data());

@@ -31,6 +31,7 @@ class Command {
                                       // program itself
     std::vector<int> closed_streams;  // of 0, 1, 2
     std::string out;                  // where standard output goes; empty for Result::out
+    bool without_mpirun = false;      // nothing is in its PATH
   };
   explicit Command(const std::vector<std::string>& arguments) : Command(arguments, Options()) {}
   Command(const std::vector<std::string>& arguments, const Options& options);

@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "core/mpi_communicator.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "tests/command/command.h"
@@ -53,9 +54,23 @@ class FailureTest : public ::testing::Test {
   Workplace place_;
 };
 
-TEST_F(FailureTest, AKilledRankEndsAll) {
+// With ranks of mpirun, and with the command's own.
+class LaunchTest : public FailureTest, public ::testing::WithParamInterface<bool> {
+ protected:
+  static Command::Options World() {
+    Command::Options options;
+    options.without_mpirun = !GetParam();
+    return options;
+  }
+};
+
+INSTANTIATE_TEST_SUITE_P(, LaunchTest, ::testing::Bool(), [](const auto& info) {
+  return info.param ? "UnderMpirun" : "WithoutMpirun";
+});
+
+TEST_P(LaunchTest, AKilledRankEndsAll) {
   for (const int ranks : {2, 3}) {
-    Command command(Endless({"--ranks", std::to_string(ranks)}));
+    Command command(Endless({"--ranks", std::to_string(ranks)}), World());
     const auto processes = command.Ranks(ranks);
     ASSERT_TRUE(HasSteps());
     const auto start = std::chrono::steady_clock::now();
@@ -74,8 +89,8 @@ TEST_F(FailureTest, AKilledRankEndsAll) {
   }
 }
 
-TEST_F(FailureTest, NoRankOutlivesTheCommand) {
-  Command command(Endless({"--ranks", "2"}));
+TEST_P(LaunchTest, NoRankOutlivesTheCommand) {
+  Command command(Endless({"--ranks", "2"}), World());
   const auto processes = command.Ranks(2);
   ASSERT_TRUE(HasSteps());
   command.Send(SIGKILL);
@@ -85,10 +100,10 @@ TEST_F(FailureTest, NoRankOutlivesTheCommand) {
   }
 }
 
-TEST_F(FailureTest, NanLossIsReportedOnce) {
+TEST_P(LaunchTest, NanLossIsReportedOnce) {
   for (const char* ranks : {"1", "2", "3"}) {
     const Result result =
-        RunCommand(Endless({"--ranks", ranks, "--set", "optimizer.learning_rate=1e30"}));
+        RunCommand(Endless({"--ranks", ranks, "--set", "optimizer.learning_rate=1e30"}), World());
     EXPECT_EQ(result.status, 1);
     EXPECT_THAT(result.error,
                 MatchesRegex("tessera: error: rank 0: the loss of micro-batch 0 is -?nan at step "
@@ -100,13 +115,13 @@ TEST_F(FailureTest, NanLossIsReportedOnce) {
   }
 }
 
-TEST_F(FailureTest, DataThatChangesUnderTheRun) {
+TEST_P(LaunchTest, DataThatChangesUnderTheRun) {
   for (const char* ranks : {"", "3"}) {
     std::filesystem::copy_file(place_ / "train.bin", place_ / "copy.bin",
                                std::filesystem::copy_options::overwrite_existing);
     std::vector<std::string> arguments = Endless({"--set", "data.train=copy.bin"});
     if (*ranks != 0) arguments.insert(arguments.end(), {"--ranks", ranks});
-    Command command(arguments);
+    Command command(arguments, World());
     ASSERT_TRUE(HasSteps());
     const auto start = std::chrono::steady_clock::now();
     std::filesystem::resize_file(place_ / "copy.bin", 2000);
@@ -123,6 +138,9 @@ TEST_F(FailureTest, DataThatChangesUnderTheRun) {
 // One rank of a world that mpirun started is given something else.
 class OneRankDiffersTest : public FailureTest {
  protected:
+  void SetUp() override {
+    if (!BuiltWithMpi()) GTEST_SKIP();
+  }
   static Command::Options World(int ranks, const std::string& more) {
     Command::Options options;
     options.script = "exec mpirun -np " + std::to_string(ranks) +
@@ -257,15 +275,13 @@ TEST_F(FailureTest, ClosedStreams) {
   }
 }
 
-class InterruptTest : public FailureTest {};
-
-TEST_F(InterruptTest, StopsAtTheEndOfAStep) {
+TEST_P(LaunchTest, StopsAtTheEndOfAStep) {
   for (const int signal : {SIGINT, SIGTERM}) {
     for (const int ranks : {1, 2, 3}) {
       if (kSanitized && ranks == 3) continue;
       std::vector<std::string> arguments = Endless({});
       if (ranks > 1) arguments.insert(arguments.end(), {"--ranks", std::to_string(ranks)});
-      Command command(arguments);
+      Command command(arguments, World());
       ASSERT_TRUE(HasSteps());
       command.Send(signal);
       const Result result = command.Wait();
@@ -280,11 +296,12 @@ TEST_F(InterruptTest, StopsAtTheEndOfAStep) {
 }
 
 // Longer than the second that mpirun allows its ranks.
-TEST_F(InterruptTest, WaitsForALongStep) {
+TEST_P(LaunchTest, WaitsForALongStep) {
   for (const int signal : {SIGINT, SIGTERM}) {
     Command command(
         Endless({"--ranks", "2", "--set", "model.width=64", "--set", "model.context=64", "--set",
-                 "batch.micro=8", "--set", kSanitized ? "batch.global=256" : "batch.global=4096"}));
+                 "batch.micro=8", "--set", kSanitized ? "batch.global=256" : "batch.global=4096"}),
+        World());
     ASSERT_TRUE(Eventually([&] { return std::filesystem::exists(place_ / "metrics.jsonl"); }));
     std::this_thread::sleep_for(std::chrono::milliseconds(200));
     command.Send(signal);
@@ -296,9 +313,9 @@ TEST_F(InterruptTest, WaitsForALongStep) {
   }
 }
 
-TEST_F(InterruptTest, DuringTheStart) {
+TEST_P(LaunchTest, DuringTheStart) {
   for (const int milliseconds : {50, 200, 400}) {
-    Command command(Endless({"--ranks", "2"}));
+    Command command(Endless({"--ranks", "2"}), World());
     std::this_thread::sleep_for(std::chrono::milliseconds(milliseconds));
     command.Send(SIGINT);
     const Result result = command.Wait();

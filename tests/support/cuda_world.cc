@@ -75,6 +75,8 @@ void InCudaWorld(int world, const RankFunction& run) {
   });
 }
 
+bool CudaIsSimulated() { return true; }
+
 void SetNcclAbortReachesPeers(bool reaches) {
   cuda_on_cpu::Pretended().abort_reaches_peers = reaches;
 }
@@ -84,6 +86,8 @@ void SetCudaSeed(uint64_t seed) { cuda_on_cpu::SetSeed(seed); }
 #else
 
 void InCudaWorld(int world, const RankFunction& run) { InThreadWorld(world, run); }
+
+bool CudaIsSimulated() { return false; }
 
 void SetNcclAbortReachesPeers(bool /*reaches*/) {}
 

@@ -15,6 +15,10 @@ void InCudaWorld(int world, const RankFunction& run);
 // The largest world that there are GPUs for; 0 if none.
 int LargestCudaWorld();
 
+// Whether GPUs are simulated (docs/cuda_on_cpu.md), which reports ranks that call
+// different collectives.
+bool CudaIsSimulated();
+
 // Whether a simulated NCCL tells the others that a rank has aborted, or leaves them
 // waiting, as it may; true at first.
 void SetNcclAbortReachesPeers(bool reaches);

@@ -5,9 +5,11 @@
 #include <cstdio>
 
 #include "absl/strings/str_cat.h"
+#include "core/atomic_file.h"
 #include "core/status.h"
 #include "core/world.h"
 #include "tools/bench/bench_parts.h"
+#include "tools/bench/gpu_bench.h"
 #include "tools/command_line.h"
 #include "tools/exit_status.h"
 #include "tools/launch/launcher.h"
@@ -15,7 +17,7 @@
 namespace tessera {
 namespace {
 
-constexpr std::array<absl::string_view, 4> kParts = {"step", "adamw", "ranks", "plan"};
+constexpr std::array<absl::string_view, 5> kParts = {"step", "adamw", "ranks", "plan", "gpu"};
 
 // The part that needs two ranks: this process starts them, and they come back here.
 absl::Status BenchTwoRanks(const std::string& program) {
@@ -28,24 +30,43 @@ absl::Status RunAsRank() {
   return BenchRanks(*communicator);
 }
 
+// Writes what was measured to `json`, if that is not empty, whatever the end.
+absl::Status BenchGpuAndWrite(const std::string& json) {
+  if (!json.empty()) TESSERA_RETURN_IF_ERROR(AtomicFile::CheckPath(json));
+  GpuReport report;
+  const absl::Status status = BenchGpu(FullGpuBenchSizes(), report);
+  if (!json.empty() && !report.figures().empty()) {
+    TESSERA_RETURN_IF_ERROR(WriteFileAtomically(json, report.ToJson().dump(2) + "\n"));
+  }
+  if (status.ok()) report.PrintSummary();
+  return status;
+}
+
 }  // namespace
 
 int BenchCommand(const std::string& program, const std::vector<std::string>& arguments) {
   const absl::StatusOr<CommandLine> line =
-      ParseCommandLine(arguments, {{}, {}, 0, static_cast<int>(kParts.size()), "a part"});
+      ParseCommandLine(arguments, {{"json"}, {}, 0, static_cast<int>(kParts.size()), "a part"});
   if (!line.ok()) return ReportMisuse(line.status());
   for (const std::string& part : line->positional) {
     if (std::find(kParts.begin(), kParts.end(), part) != kParts.end()) continue;
     return ReportMisuse(absl::InvalidArgumentError(
-        absl::StrCat("bench has no part \"", part, "\"; it has step, adamw, ranks and plan")));
+        absl::StrCat("bench has no part \"", part, "\"; it has step, adamw, ranks, plan and gpu")));
+  }
+  const auto names = [&](absl::string_view part) {
+    return std::find(line->positional.begin(), line->positional.end(), part) !=
+           line->positional.end();
+  };
+  if (line->Has("json") && !names("gpu")) {
+    return ReportMisuse(absl::InvalidArgumentError("--json is for the part gpu"));
   }
   if (StartedAsRank()) {
     const absl::Status status = RunAsRank();
     return status.ok() ? kDone : ReportFailure(status, /*rank=*/-1);
   }
+  // Without a name, all that need no GPU.
   const auto wanted = [&](absl::string_view part) {
-    const std::vector<std::string>& parts = line->positional;
-    return parts.empty() || std::find(parts.begin(), parts.end(), part) != parts.end();
+    return line->positional.empty() || names(part);
   };
   absl::Status status;
   // First the part that starts processes: that is not allowed once there are threads.
@@ -53,6 +74,7 @@ int BenchCommand(const std::string& program, const std::vector<std::string>& arg
   if (status.ok() && wanted("plan")) status = BenchPlan();
   if (status.ok() && wanted("adamw")) status = BenchAdamW();
   if (status.ok() && wanted("step")) status = BenchStep();
+  if (status.ok() && names("gpu")) status = BenchGpuAndWrite(line->Get("json", ""));
   return status.ok() ? kDone : ReportFailure(status, /*rank=*/-1);
 }
 

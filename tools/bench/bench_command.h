@@ -6,9 +6,9 @@
 
 namespace tessera {
 
-// tessera bench [step] [adamw] [ranks] [plan]
-// Prints ratios against ceilings that it measures in the same run; all parts
-// without arguments. Returns the exit status.
+// tessera bench [step] [adamw] [ranks] [plan] [gpu [--json FILE.json]]
+// Prints ratios against ceilings that it measures in the same run; without
+// arguments, of all parts that need no GPU. Returns the exit status.
 int BenchCommand(const std::string& program, const std::vector<std::string>& arguments);
 
 }  // namespace tessera

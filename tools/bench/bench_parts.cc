@@ -10,7 +10,6 @@
 
 #include "core/cpu_device.h"
 #include "core/metrics/progress_line.h"
-#include "core/philox.h"
 #include "core/single_communicator.h"
 #include "kernels/adamw.h"
 #include "models/gpt2.h"
@@ -18,6 +17,8 @@
 #include "sharding/trainer.h"
 #include "sharding/verify.h"
 #include "tools/bench/ceilings.h"
+#include "tools/bench/random_tokens.h"
+#include "tools/bench/spread.h"
 
 namespace tessera {
 namespace {
@@ -34,39 +35,6 @@ double SecondsSince(Clock::time_point start) {
 }
 
 int Cores() { return static_cast<int>(std::max(sysconf(_SC_NPROCESSORS_ONLN), 1L)); }
-
-// Tokens that follow no pattern.
-class RandomTokens : public BatchSource {
- public:
-  explicit RandomTokens(int64_t vocabulary) : vocabulary_(vocabulary) {}
-  absl::Status Read(int64_t first_sequence, int64_t sequences,
-                    absl::Span<const Tensor> fields) override {
-    const int64_t context = fields[0].shape[1];
-    for (const Tensor& field : fields) {
-      for (int64_t i = 0; i < sequences * context; ++i) {
-        const RandomKey key = {1, RandomPurpose::kShuffle, 0, 0,
-                               static_cast<uint32_t>(first_sequence)};
-        field.as<int32_t>()[i] =
-            static_cast<int32_t>(key.Word(static_cast<uint64_t>(i)) % vocabulary_);
-      }
-    }
-    return absl::OkStatus();
-  }
-
- private:
-  const int64_t vocabulary_;
-};
-
-struct Spread {
-  double median = 0;
-  double least = 0;
-  double most = 0;
-};
-
-Spread SpreadOf(std::vector<double> values) {
-  std::sort(values.begin(), values.end());
-  return {values[values.size() / 2], values.front(), values.back()};
-}
 
 void PrintGoal(double ratio, double goal, bool at_least) {
   const bool met = at_least ? ratio >= goal : ratio <= goal;
