@@ -128,7 +128,9 @@ training_figure() {
 
 say part result time figure
 part kernels 200 tests_figure "$bin/gpu_tests" --gtest_filter='-CudaTrainingTest.*'
-TESSERA_LONG=1 part same-bits 120 tests_figure "$bin/gpu_tests" --gtest_filter='CudaTrainingTest.*'
+# The whole matrix of a world of one; with worlds of several GPUs, a part of a larger one.
+((fact[gpus] > 1)) || export TESSERA_LONG=1
+part same-bits 120 tests_figure "$bin/gpu_tests" --gtest_filter='CudaTrainingTest.*'
 part corpus 30 last_line "$bin/tessera" data "$bundle/corpus/gcide.txt" \
   --train "$scratch/train.bin" --validation "$scratch/validation.bin"
 train=("$bin/tessera" train "$bundle/configs/quickstart.yaml" --device cuda
@@ -148,7 +150,9 @@ benchmark=null
 {
   echo "{"
   for key in "${keys[@]}"; do
-    echo "  $(json_text "$key"): $(json_text "${fact[$key]}"),"
+    value=${fact[$key]}
+    [[ $value =~ ^[0-9]+$ ]] || value=$(json_text "$value")
+    echo "  $(json_text "$key"): $value,"
   done
   echo "  \"parts\": ["
   for ((i = 0; i < ${#parts[@]}; ++i)); do
@@ -159,5 +163,6 @@ benchmark=null
   echo "  \"seconds\": $SECONDS"
   echo "}"
 } >"$report/gpu_check.json"
+cat "$report/benchmark.log"
 echo "in all $SECONDS s; $report/gpu_check.json, and the output of each part beside it"
 exit "$failed"
