@@ -6,10 +6,10 @@
 #include "core/status.h"
 #include "kernels/adamw.h"
 #include "kernels/attention.h"
-#include "kernels/cuda/softmax_cross_entropy.h"
 #include "kernels/gelu.h"
 #include "kernels/layernorm.h"
 #include "kernels/ordered_sum.h"
+#include "kernels/softmax_cross_entropy.h"
 #include "tools/bench/gpu_ceilings.h"
 #include "tools/bench/gpu_parts.h"
 #include "tools/train/run_device.h"
@@ -162,9 +162,9 @@ absl::Status Workbench::AddLoss(std::vector<Work>& works) {
       device_.Allocate(MemoryKind::kDevice, sizes_.loss_rows * SizeOf(DType::kFloat64)));
   works.push_back({"softmax_cross_entropy",
                    [=, this] {
-                     return kernels::cuda::SoftmaxCrossEntropy(lane(), logits, targets, 0, 1.0f,
-                                                               reinterpret_cast<double*>(losses),
-                                                               &gradient);
+                     return kernels::SoftmaxCrossEntropy(lane(), logits, targets, 0, 1.0f,
+                                                         reinterpret_cast<double*>(losses),
+                                                         &gradient);
                    },
                    BytesOf({logits, gradient}), kMemoryGoal});
   return absl::OkStatus();
