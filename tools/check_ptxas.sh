@@ -4,7 +4,7 @@
 #   tools/check_ptxas.sh > docs/cuda_kernels.md
 set -euo pipefail
 cd "$(dirname "$0")/.."
-bazel build --config=opt --config=cuda --output_groups=ptxas --noshow_progress \
+bazel build --config=bundle --output_groups=ptxas --noshow_progress \
   --ui_event_filters=-info //kernels/cuda:device_kernels >&2
 
 logs=$(find -L bazel-bin/kernels/cuda/_objs -name '*.ptxas' | sort)

@@ -45,6 +45,10 @@ void PrintGoal(double ratio, double goal, bool at_least) {
 }  // namespace
 
 absl::Status BenchStep() {
+  if (!kBuiltWithOneDnn) {
+    return absl::UnimplementedError(
+        "bench step compares with oneDNN, without which this program was built");
+  }
   constexpr int64_t kSequences = 4;
   Gpt2Config config;
   config.layers = config.heads = 12;

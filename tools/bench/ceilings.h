@@ -26,6 +26,9 @@ struct Product {
 std::vector<Product> ProductsOfGpt2(int64_t layers, int64_t width, int64_t vocabulary,
                                     int64_t tokens);
 
+// False in a program that is to run on any machine.
+extern const bool kBuiltWithOneDnn;
+
 // oneDNN on these products, with its own threading. Made once and run in turn with
 // what it is compared with, so that the machine's other load meets both.
 class OneDnnProducts {

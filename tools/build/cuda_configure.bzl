@@ -4,10 +4,16 @@ Every target exists with or without a toolkit: what is missing becomes an empty
 cc_library, and defs.bzl says whether there is a compiler.
 """
 
+# Header, library, how to link it on another machine (see //tools/build:portable), deps.
 _LIBRARIES = {
-    "cudart": ("include/cuda_runtime.h", "libcudart.so", []),
-    "cublaslt": ("include/cublasLt.h", "libcublasLt.so", [":cudart"]),
-    "nccl": ("include/nccl.h", "libnccl.so", [":cudart"]),
+    "cudart": (
+        "include/cuda_runtime.h",
+        "libcudart.so",
+        ["-l:libcudart_static.a", "-lpthread", "-ldl", "-lrt"],
+        [],
+    ),
+    "cublaslt": ("include/cublasLt.h", "libcublasLt.so", ["-lcublasLt"], [":cudart"]),
+    "nccl": ("include/nccl.h", "libnccl.so", ["-lnccl"], [":cudart"]),
 }
 
 # Of cccl (1700 files) only what cuda_fp16.h needs: nvcc finds the rest itself,
@@ -23,7 +29,10 @@ _HEADERS = """cc_library(
 
 _LIBRARY = """cc_library(
     name = "{name}",
-    linkopts = ["-L{folder}", "-l{library}", "-Wl,-rpath,{folder}"],
+    linkopts = ["-L{folder}"] + select({{
+        "@tessera//tools/build:is_portable": {portable},
+        "//conditions:default": ["-l{library}", "-Wl,-rpath,{folder}"],
+    }}),
     deps = {deps},
 )"""
 
@@ -38,12 +47,13 @@ def _cuda_configure_impl(ctx):
         rules.append(_HEADERS)
     else:
         rules.append("cc_library(name = \"headers\")")
-    for name, (header, library, deps) in _LIBRARIES.items():
+    for name, (header, library, portable, deps) in _LIBRARIES.items():
         if available and ctx.path(home + "/" + header).exists and ctx.path(folder + "/" + library).exists:
             rules.append(_LIBRARY.format(
                 name = name,
                 folder = folder,
                 library = library[len("lib"):-len(".so")],
+                portable = repr(portable),
                 deps = repr([":headers"] + deps),
             ))
         else:

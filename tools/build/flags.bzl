@@ -18,3 +18,9 @@ bool_flag = rule(
     implementation = _bool_flag_impl,
     build_setting = config.bool(flag = True),
 )
+
+def if_portable(yes, no = []):
+    return select({
+        "//tools/build:is_portable": yes,
+        "//conditions:default": no,
+    })

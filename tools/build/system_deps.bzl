@@ -27,7 +27,15 @@ def _cc_library(name, hdrs, includes, defines, linkopts):
         "glob(%s)" % repr(hdrs) if hdrs else "[]",
         repr(includes),
         repr(defines),
-        repr(linkopts),
+        _either_linking(linkopts),
+    )
+
+# Libraries as they are here, or linked in.
+def _either_linking(linkopts):
+    archives = ["-l:lib%s.a" % o[2:] if o.startswith("-l") else o for o in linkopts]
+    return "select({\"@tessera//tools/build:is_portable\": %r, \"//conditions:default\": %r})" % (
+        archives,
+        linkopts,
     )
 
 def _system_repository_impl(ctx):

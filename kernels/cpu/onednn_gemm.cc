@@ -1,5 +1,3 @@
-#include "kernels/cpu/gemm.h"
-
 #include <cstddef>
 #include <cstring>
 #include <map>
@@ -10,6 +8,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "core/status.h"
+#include "kernels/cpu/gemm.h"
 #include "kernels/cpu/openmp_threads.h"
 #include "kernels/cpu/scratch.h"
 #include "kernels/cpu/transposed_copy.h"
