@@ -274,7 +274,7 @@ absl::Status ProcessCommunicator::Join() {
   fcntl(self_.world, F_SETFD, FD_CLOEXEC);
   struct flock lock = LockOf(rank());
   if (fcntl(self_.world, F_SETLK, &lock) != 0) {
-    const absl::Status status = SystemError("fcntl");
+    absl::Status status = SystemError("fcntl");
     munmap(memory, static_cast<size_t>(file.st_size));
     return status;
   }
@@ -379,7 +379,7 @@ absl::StatusOr<int> MakeProcessWorld(int size) {
   const int world = memfd_create("tessera", MFD_CLOEXEC);
   if (world < 0) return SystemError("memfd_create");
   if (ftruncate(world, WorldBytes(size)) != 0) {
-    const absl::Status status = SystemError("ftruncate");
+    absl::Status status = SystemError("ftruncate");
     close(world);
     return status;
   }

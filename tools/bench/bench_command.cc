@@ -34,7 +34,7 @@ absl::Status RunAsRank() {
 absl::Status BenchGpuAndWrite(const std::string& json) {
   if (!json.empty()) TESSERA_RETURN_IF_ERROR(AtomicFile::CheckPath(json));
   GpuReport report;
-  const absl::Status status = BenchGpu(FullGpuBenchSizes(), report);
+  absl::Status status = BenchGpu(FullGpuBenchSizes(), report);
   if (!json.empty() && !report.figures().empty()) {
     TESSERA_RETURN_IF_ERROR(WriteFileAtomically(json, report.ToJson().dump(2) + "\n"));
   }
