@@ -73,7 +73,7 @@ FAULTS = [
     }, _ATTENTION_BF16, "wrong"),
     _fault("running sum not scaled to the new maximum", _ATTENTION_FORWARD, {
         "sum[half] * correction": "sum[half] * (FAULT ? 1.0f : correction)",
-    }, _ATTENTION_BF16, "wrong"),
+    }, "*CudaAttentionTest.Lengths/bf16", "wrong"),
     _fault("one warp's P used before the other has it", _ATTENTION_BACKWARD, {
         """    __syncthreads();
     const float next_scalar""": """    if (!FAULT) __syncthreads();
@@ -83,7 +83,7 @@ FAULTS = [
         """    const int stage = step % kStages;
     LoadTile""": """    const int stage = FAULT ? 0 : step % kStages;
     LoadTile""",
-    }, _ATTENTION_BF16, "wrong"),
+    }, _ATTENTION_BF16, "wrong", "race"),
     _fault("query gradient without a barrier", _ATTENTION_BACKWARD, {
         """    __syncthreads();
     if (step + 1 < steps)""": """    if (!FAULT) __syncthreads();
@@ -169,10 +169,10 @@ FAULTS = [
     }, "CudaColumnSumTest.MatchesDoubles", "wrong"),
     _fault("store past the end", _GELU, {
         "StoreFloats(gradient, first, elements, vector, dx)": "StoreFloats(gradient, first, elements + (FAULT ? kMapElements : 0), vector, dx)",
-    }, "*CudaGeluTest.AgreesWithDoublePrecision/fp32", "wrong"),
+    }, "*CudaGeluTest.AgreesWithDoublePrecision/fp32", "wrong", "report"),
     _fault("second half shifted", _SWIGLU, {
         "gate_start + slots.width": "gate_start + slots.width - FAULT",
-    }, "*CudaSwiGluTest.AgreesWithDoublePrecision/fp32", "crash"),
+    }, "*CudaSwiGluTest.AgreesWithDoublePrecision/fp32", "crash", "race"),
     _fault("first contribution alone", _ELEMENTWISE, {
         "c < contributions.count": "!FAULT && c < contributions.count",
     }, "CudaElementwiseTest.SumContributions", "wrong"),
