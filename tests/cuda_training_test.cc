@@ -80,7 +80,7 @@ TEST_F(CudaTrainingTest, SameBits) {
         for (const int64_t bucket : {int64_t{1} << 10, int64_t{20} << 10, int64_t{32} << 20}) {
           for (const int prefetch : {0, 1, 3}) {
             for (const bool recompute : {false, true}) {
-              const int run_every = everything ? 1 : kSanitized ? 61 : 7;
+              const int run_every = everything ? 1 : kThreadSanitized ? 187 : kSanitized ? 61 : 7;
               if (number++ % run_every != 0) continue;
               ASSERT_NO_FATAL_FAILURE(
                   ExpectSameBits({dtype, stage, world, recompute, prefetch, bucket}));
@@ -99,7 +99,7 @@ TEST_F(CudaTrainingTest, AgreesWithTheCpu) {
     if (c.world > LargestCudaWorld()) continue;
     SetCudaSeed(1000 + c.world);
     RunOptions options = Options();
-    options.steps = kSanitized ? 3 : 20;
+    options.steps = kThreadSanitized ? 1 : kSanitized ? 3 : 20;
     SCOPED_TRACE(c.ToString());
     const absl::StatusOr<Outcome> cuda = TrainOnCuda(c, options);
     ASSERT_TRUE(cuda.ok()) << cuda.status();

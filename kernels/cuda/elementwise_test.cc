@@ -9,7 +9,7 @@ namespace tessera::kernels {
 namespace {
 
 constexpr DType kDTypes[] = {DType::kFloat32, DType::kBFloat16};
-constexpr int64_t kSizes[] = {0, 1, 15, 1024, 20003};
+constexpr int64_t kSizes[] = {0, 1, 15, 1024, 50257};
 
 class CudaElementwiseTest : public CudaTest {};
 

@@ -16,7 +16,9 @@ constexpr Case kCases[] = {{11, 9, 2, 7, 48},
                            {1, 1, 1, 1, 1},
                            {300, 64, 5, 51, 33},
                            {3, 255, 3, 255, 5},
-                           {kSanitized ? 2051 : 50257, 65, 3, 64, 8}};
+                           {50257, 65, 3, kSanitized ? 17 : 64, 8},
+                           {50, 17, 1, 17, 768},
+                           {50, 17, 1, 3, 1600}};
 constexpr DType kDTypes[] = {DType::kFloat32, DType::kBFloat16};
 
 Array Tokens(const Case& c) {

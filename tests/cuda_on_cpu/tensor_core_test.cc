@@ -1,6 +1,7 @@
 #include <cuda_runtime_api.h>
 
 #include <array>
+#include <compare>
 #include <cstdint>
 #include <cstdio>
 #include <map>
@@ -14,13 +15,13 @@
 #include "tests/cuda_on_cpu/testing/tensor_core_kernels.h"
 #include "tests/cuda_on_cpu/testing/test_lane.h"
 
-// Where matrices lie in a warp's registers, against the figures of the PTX ISA manual,
-// copied here as text. The same test is for a GPU and for its emulation.
+// Where matrices lie in a warp's registers, against the figures of the PTX ISA manual
+// (9.2), copied here as text. The same test is for a GPU and for its emulation.
 namespace tessera::cuda_on_cpu {
 namespace {
 
-// "Matrix fragments for mma.m16n8k16 with floating point type", A of .bf16, a line for
-// each row. T5:a2 holds this column and, as a3, the next.
+// 9.7.14.5.8, "Matrix Fragments for mma.m16n8k16 with floating point type", A of .bf16, a
+// line for each row. T5:a2 holds this column and, as a3, the next.
 constexpr std::array<const char*, 16> kMatrixA = {
     // Columns 0 1   2 3     4 5     6 7     8 9    10 11   12 13   14 15
     "T0:a0  T1:a0  T2:a0  T3:a0  T0:a4  T1:a4  T2:a4  T3:a4",
@@ -62,7 +63,7 @@ constexpr std::array<const char*, 16> kMatrixC = {
     "T16:c2 T17:c2 T18:c2 T19:c2", "T20:c2 T21:c2 T22:c2 T23:c2", "T24:c2 T25:c2 T26:c2 T27:c2",
     "T28:c2 T29:c2 T30:c2 T31:c2"};
 
-// "ldmatrix", an 8 x 8 matrix of 16-bit elements, as A: one register of each thread.
+// "ldmatrix", figure 104, an 8 x 8 matrix of 16-bit elements, as A: one register of each thread.
 constexpr std::array<const char*, 8> kLoadedMatrix = {
     // Columns 0 1  2 3    4 5    6 7
     "T0:r  T1:r  T2:r  T3:r",  "T4:r  T5:r  T6:r  T7:r",  "T8:r  T9:r  T10:r T11:r",
@@ -73,9 +74,7 @@ struct Place {
   int thread;
   int element;
 
-  bool operator<(const Place& other) const {
-    return std::pair(thread, element) < std::pair(other.thread, other.element);
-  }
+  auto operator<=>(const Place&) const = default;
 };
 
 // (row, column) -> place, of a figure whose cells are two elements side by side or, of
@@ -128,6 +127,28 @@ TEST_F(TensorCoreTest, FiguresNameEachElementOnce) {
   std::map<Place, int> seen;
   for (const auto& [position, place] : Read(kMatrixA, false)) ++seen[place];
   EXPECT_EQ(seen.size(), 256u);
+}
+
+// The same by the formulas that stand beside the figures, with the group of a thread, its
+// number in the group and an element's number.
+TEST_F(TensorCoreTest, FiguresAgreeWithTheFormulas) {
+  const auto at = [](const auto& places, int row, int column) { return places.at({row, column}); };
+  const auto a = Read(kMatrixA, false);
+  const auto b = Read(kMatrixB, true);
+  const auto c = Read(kMatrixC, false);
+  for (int thread = 0; thread < 32; ++thread) {
+    const int group = thread >> 2;
+    const int in_group = thread % 4;
+    for (int i = 0; i < 8; ++i) {
+      const int row = i < 2 || (i >= 4 && i < 6) ? group : group + 8;
+      const int column = in_group * 2 + (i & 1) + (i < 4 ? 0 : 8);
+      EXPECT_EQ(at(a, row, column), (Place{thread, i}));
+    }
+    for (int i = 0; i < 4; ++i) {
+      EXPECT_EQ(at(b, in_group * 2 + (i & 1) + (i < 2 ? 0 : 8), group), (Place{thread, i}));
+      EXPECT_EQ(at(c, i < 2 ? group : group + 8, in_group * 2 + (i & 1)), (Place{thread, i}));
+    }
+  }
 }
 
 // A one in A and a one in B meet in one element of D, or in none.

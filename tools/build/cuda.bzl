@@ -131,7 +131,7 @@ _nvcc_library = rule(
 )
 
 # 16-byte loads through casts are ordinary CUDA.
-_ON_CPU_OPTIONS = [
+ON_CPU_OPTIONS = [
     "-include",
     "tests/cuda_on_cpu/device_language.h",
     "-fno-strict-aliasing",
@@ -157,9 +157,30 @@ def _on_cpu_library(name, srcs, deps, **kwargs):
     native.cc_library(
         name = name,
         srcs = sources,
-        copts = _ON_CPU_OPTIONS,
+        copts = ON_CPU_OPTIONS,
         deps = deps + ["//tests/cuda_on_cpu:device_language"],
         target_compatible_with = CUDA_ON_CPU_ONLY,
+        **kwargs
+    )
+
+def cuda_test(name, srcs, deps, **kwargs):
+    """A test, and its cases as a library, for other tests to run."""
+    native.cc_library(
+        name = name + "_cases",
+        testonly = True,
+        srcs = srcs,
+        target_compatible_with = CUDA_ONLY,
+        deps = deps + ["@com_google_googletest//:gtest"],
+        alwayslink = True,
+    )
+    native.cc_test(
+        name = name,
+        tags = ["cuda"],
+        target_compatible_with = CUDA_ONLY,
+        deps = [
+            ":%s_cases" % name,
+            "@com_google_googletest//:gtest_main",
+        ],
         **kwargs
     )
 

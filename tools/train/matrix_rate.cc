@@ -13,7 +13,7 @@ namespace {
 constexpr int64_t kSmallest = 1024;
 constexpr int64_t kLargest = 8192;
 constexpr int kTries = 5;
-constexpr std::chrono::seconds kPatience{1};  // for the tries at one size
+constexpr std::chrono::seconds kPatience{1};           // for the tries at one size
 constexpr std::chrono::microseconds kLongEnough{500};  // for what starting it costs
 
 }  // namespace
