@@ -250,6 +250,7 @@ void LoseRankOneOfAnotherGroup(Communicator& communicator) {
   auto& device = static_cast<CudaDevice&>(rank.device());
   auto made = MakeNcclGroupCollectives(device, communicator, {{0, 1}, {2, 3}});
   ASSERT_TRUE(made.ok()) << made.status();
+  ASSERT_TRUE(communicator.Barrier().ok());  // the other group may still be joining
   if (communicator.rank() == 1) {
     communicator.Abort(absl::DataLossError("the disk is gone"));
     return;

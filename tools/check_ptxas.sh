@@ -1,6 +1,6 @@
 #!/bin/bash
 # Prints what each CUDA kernel takes of a multiprocessor, as a Markdown table, and fails
-# if one spills more than a few registers to memory.
+# if one spills more than four registers to memory.
 #   tools/check_ptxas.sh > docs/cuda_kernels.md
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -12,7 +12,7 @@ cat <<'TEXT'
 # CUDA kernels: registers, shared memory, spills
 
 Made by `tools/check_ptxas.sh` from what ptxas says. Static shared memory only; the
-matrix tiles of attention are dynamic. No kernel may spill more than 64 bytes of a thread.
+matrix tiles of attention are dynamic. No kernel may spill more than 16 bytes of a thread.
 
 | kernel | architecture | registers | shared bytes | spilled bytes |
 |---|---|---|---|---|
@@ -34,5 +34,5 @@ awk '
     print name, architecture, registers, shared, spill
   }' $logs | c++filt | sed 's/tessera::kernels::cuda:://g; s/(anonymous namespace):://g; s/^void //' |
   sed -E 's/\(.*\) (sm_[0-9]+) /\t\1 /; s/^([^\t]*)\t/\1\t/' |
-  awk -F'\t' '{ split($2, f, " "); printf "| `%s` | %s | %s | %s | %s |\n", $1, f[1], f[2], f[3], f[4]; if (f[4] > 64) spills = 1 } END { exit spills }' |
+  awk -F'\t' '{ split($2, f, " "); printf "| `%s` | %s | %s | %s | %s |\n", $1, f[1], f[2], f[3], f[4]; if (f[4] > 16) spills = 1 } END { exit spills }' |
   sort

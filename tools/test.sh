@@ -65,19 +65,19 @@ cuda=()
 bazel_tests "g++" --config=opt //...
 check "configuration reference" documented
 if [[ $mode == all ]]; then
-  check "clang-format" formatted
-  check "portable kernels" portable_kernels
-  check "clang-tidy" bazel build --config=tidy --keep_going --noshow_progress --ui_event_filters=-info //...
   if ((${#cuda[@]})); then
+    bazel_tests "CUDA on the CPU" --config=opt --config=cuda_on_cpu --build_tests_only --test_tag_filters=cuda //...
     bundle=$(mktemp -d)
     trap 'rm -rf "$bundle"' EXIT
     check "nvcc, into a bundle" tools/gpu_bundle.sh "$bundle/tessera-gpu.tar.gz"
     check "bundle without a GPU" tests/gpu_bundle_test.sh "$bundle/tessera-gpu.tar.gz"
     check "nvcc's registers and spills" tools/check_ptxas.sh
-    bazel_tests "CUDA on the CPU" --config=opt --config=cuda_on_cpu --build_tests_only --test_tag_filters=cuda //...
   else
     echo "== no CUDA toolkit in $cuda_home: its backend is neither built nor tested"
   fi
+  check "clang-format" formatted
+  check "portable kernels" portable_kernels
+  check "clang-tidy" bazel build --config=tidy --keep_going --noshow_progress --ui_event_filters=-info //...
   bazel_tests "clang, address and undefined-behaviour sanitizers" \
     --config=clang --config=asan --config=ubsan "${cuda[@]}" //...
   bazel_tests "thread sanitizer" --config=tsan "${cuda[@]}" //...

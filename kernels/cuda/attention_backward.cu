@@ -82,9 +82,9 @@ __global__ void __launch_bounds__(KeyTiles<kHeadSize>::kThreads)
 
   // A step is for one tile of queries of one head: all that see these keys, head after
   // head of those that share them.
-  int head = kv_head * group;
+  int remaining = group * ((length - first_key + T::kQueries - 1) / T::kQueries);
   int first_query = first_key;
-  int next_head = head;
+  int next_head = kv_head * group;
   int next_query = first_query;
   const auto advance = [&] {
     next_query += T::kQueries;
@@ -93,7 +93,6 @@ __global__ void __launch_bounds__(KeyTiles<kHeadSize>::kThreads)
       ++next_head;
     }
   };
-  const int end_head = (kv_head + 1) * group;
   const auto load = [&](int stage) {
     LoadTile<T::kQueries, kHeadSize, T::kThreads>(
         queries + stage * kTile, inputs.Query(inputs.qkv, sequence, next_head), next_query);
@@ -130,15 +129,16 @@ __global__ void __launch_bounds__(KeyTiles<kHeadSize>::kThreads)
   Accumulator gradient[kRowTiles][kHeadSize / 8] = {};
   __nv_bfloat16* const own = (makes_values ? keys : values) + pair_row * TileStride(kHeadSize);
   uint4* const exchanged = exchange + pair * T::kExchanged * 32 + thread % 32;
-  for (int stage = 0; head < end_head; stage ^= 1) {
+  for (int stage = 0; remaining > 0; stage ^= 1) {
     const __nv_bfloat16* const first_factor = (makes_values ? queries : d_outs) + stage * kTile;
     const __nv_bfloat16* const second_factor = (makes_values ? d_outs : queries) + stage * kTile;
     const float* const minus_log_sum_exp = scalars + stage * 2 * T::kQueries;
     const float* const means = minus_log_sum_exp + T::kQueries;
     advance();
+    --remaining;
     WaitForCopies<0>();
     __syncthreads();
-    if (next_head < end_head) {
+    if (remaining > 0) {
       load(stage ^ 1);
       CommitCopies();
     }
@@ -177,7 +177,7 @@ __global__ void __launch_bounds__(KeyTiles<kHeadSize>::kThreads)
       }
     }
     __syncthreads();
-    const float next_scalar = next_head < end_head ? load_scalar() : 0.0f;
+    const float next_scalar = remaining > 0 ? load_scalar() : 0.0f;
     if (active) {
 #pragma unroll
       for (int k = 0; k < T::kQueries / 16; ++k) {
@@ -204,11 +204,10 @@ __global__ void __launch_bounds__(KeyTiles<kHeadSize>::kThreads)
         MultiplyAdd(gradient, weights, second_factor + TileElements(k * 16, kHeadSize));
       }
     }
-    if (next_head < end_head) {
+    if (remaining > 0) {
       store_scalar(stage ^ 1, next_scalar);
       fill_kept();
     }
-    head = next_head;
     first_query = next_query;
   }
 

@@ -19,7 +19,8 @@ template <int kHeadSize>
 struct Tiles {
   static constexpr int kWarps = 4;
   static constexpr int kThreads = kWarps * 32;
-  static constexpr int kResident = kHeadSize <= 32 ? 3 : 2;   // blocks of a multiprocessor
+  // Blocks of a multiprocessor. Dropout takes registers, too.
+  static constexpr int Resident(bool dropout) { return kHeadSize <= 32 && !dropout ? 3 : 2; }
   static constexpr int kRowTiles = kHeadSize <= 128 ? 2 : 1;  // of 16 queries, a warp
   static constexpr int kWarpQueries = kRowTiles * 16;
   static constexpr int kQueries = kWarps * kWarpQueries;
@@ -82,7 +83,7 @@ struct OnlineSoftmax {
 };
 
 template <int kHeadSize, bool kDropout>
-__global__ void __launch_bounds__(Tiles<kHeadSize>::kThreads, Tiles<kHeadSize>::kResident)
+__global__ void __launch_bounds__(Tiles<kHeadSize>::kThreads, Tiles<kHeadSize>::Resident(kDropout))
     ForwardKernel(const ForwardArguments<__nv_bfloat16> arguments, float kept_factor) {
   using T = Tiles<kHeadSize>;
   constexpr int kRowTiles = T::kRowTiles;
@@ -152,11 +153,15 @@ __global__ void __launch_bounds__(Tiles<kHeadSize>::kThreads, Tiles<kHeadSize>::
       softmax[m].Update(scores[m], out[m], scale);
       if constexpr (kDropout) {
 #pragma unroll
-        for (int n = 0; n < kKeyTiles; ++n) {
+        for (int word = 0; word < T::kKeys / 32; ++word) {
 #pragma unroll
           for (int e = 0; e < 4; ++e) {
-            const uint32_t bits = kept[(warp_row + m * 16 + RowOf(e)) * (T::kKeys / 32) + n / 4];
-            if ((bits >> (n % 4 * 8 + ColumnOf(e)) & 1) == 0) scores[m][n].values[e] = 0.0f;
+            const uint32_t bits =
+                kept[(warp_row + m * 16 + RowOf(e)) * (T::kKeys / 32) + word] >> ColumnOf(e);
+#pragma unroll
+            for (int n = 0; n < 4; ++n) {
+              if ((bits >> n * 8 & 1) == 0) scores[m][word * 4 + n].values[e] = 0.0f;
+            }
           }
         }
       }

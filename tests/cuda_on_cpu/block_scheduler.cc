@@ -2,10 +2,10 @@
 
 #include <algorithm>
 #include <bit>
-#include <map>
 #include <vector>
 
 #include "tests/cuda_on_cpu/built_in_variables.h"
+#include "tests/cuda_on_cpu/crew.h"
 #include "tests/cuda_on_cpu/fiber.h"
 #include "tests/cuda_on_cpu/random.h"
 #include "tests/cuda_on_cpu/report.h"
@@ -28,27 +28,8 @@ struct Warp {
   uint32_t Runnable() const { return unstarted | ready; }
 };
 
-struct ThreadFiber {
-  explicit ThreadFiber(void (*entry)()) : fiber(entry) {}
-  Fiber fiber;
-  int first_thread = 0;
-};
-
-// Those that wait for a thread to run. To ThreadSanitizer a stream's are its own, for
-// what lies on their stacks would look like a race with another stream's.
-struct Fibers {
-  std::vector<ThreadFiber*> idle;
-  std::vector<ThreadFiber*> spent;  // not to be used again in this block
-
-  ThreadFiber* Take();
-  void Return(ThreadFiber* fiber) {
-    const AsTsanThread as_harness(HarnessTsanThread());
-    (kFreshStacks ? spent : idle).push_back(fiber);
-  }
-};
-
 // Plain data: it is used from the fibers of many blocks and host threads, one at a
-// time. The pools are never destroyed, for fibers outlive main.
+// time.
 Warp warps[kMaxWarps];
 ThreadFiber* fiber_of[kMaxThreads];
 uint3 index_of[kMaxThreads];
@@ -59,9 +40,8 @@ int current_thread = 0;
 Policy policy = Policy::kAnyThread;
 int warp_ahead = 0;
 const std::function<void()>* body = nullptr;
-ThreadFiber* starting = nullptr;
-Fiber* host = nullptr;
-Fibers* fibers = nullptr;
+Fiber* stream = nullptr;
+Crew* crew = nullptr;
 
 // Filled before main, in whatever order.
 std::vector<WaitingPlace>& Places() {
@@ -118,27 +98,15 @@ void ReportDeadlock() {
 void BecomeThread(int thread) {
   current_thread = thread;
   threadIdx = index_of[thread];
-  EnterThread(thread);
-}
-
-void RunFiber();
-
-ThreadFiber* Fibers::Take() {
-  const AsTsanThread as_harness(HarnessTsanThread());
-  if (idle.empty()) return new ThreadFiber(&RunFiber);
-  ThreadFiber* fiber = idle.back();
-  idle.pop_back();
-  return fiber;
 }
 
 // Goes over to `choice`. The fiber that runs is `from`.
 void SwitchTo(const Choice& choice, Fiber& from) {
   ThreadFiber* to = nullptr;
   if (choice.starts) {
-    to = fibers->Take();
+    to = crew->TakeThread();
     to->first_thread = choice.thread;
     fiber_of[choice.thread] = to;
-    starting = to;
   } else {
     to = fiber_of[choice.thread];
   }
@@ -146,33 +114,37 @@ void SwitchTo(const Choice& choice, Fiber& from) {
   Fiber::Switch(from, to->fiber);
 }
 
-void EndThread() {
+void RunThread(int thread, ThreadFiber* fiber) {
+  fiber_of[thread] = fiber;
+  BecomeThread(thread);
+  BeginThread();
+  (*body)();
+  EndThread();
   const int w = CurrentWarp();
   warps[w].live &= ~(1u << CurrentLane());
   --live_threads;
   for (const WaitingPlace& place : Places()) place.thread_ended(w);
 }
 
-// What every fiber does: runs a thread, and then, unless a thread that has already
-// started is to go on, the next one.
-void RunFiber() {
+}  // namespace
+
+// Runs a thread, and then, unless a thread that has already started is to go on, the
+// next one.
+void RunThreadFiber(void* fiber) {
+  auto* const self = static_cast<ThreadFiber*>(fiber);
   for (;;) {
-    ThreadFiber* const self = starting;
     int thread = self->first_thread;
     for (;;) {
-      fiber_of[thread] = self;
-      BecomeThread(thread);
-      (*body)();
-      EndThread();
+      RunThread(thread, self);
       const Choice next = Choose();
       if (next.thread < 0 && live_threads > 0) ReportDeadlock();
-      if (next.thread >= 0 && next.starts && !kFreshStacks) {
+      if (next.thread >= 0 && next.starts && !kThreadSanitizer) {
         thread = next.thread;
         continue;
       }
-      fibers->Return(self);
+      crew->ReturnThread(self);
       if (next.thread < 0) {
-        Fiber::Switch(self->fiber, *host);
+        Fiber::Switch(self->fiber, *stream);
       } else {
         SwitchTo(next, self->fiber);
       }
@@ -180,8 +152,6 @@ void RunFiber() {
     }
   }
 }
-
-}  // namespace
 
 void RunThreads(dim3 block, const std::function<void()>& thread) {
   int threads = 0;
@@ -201,18 +171,15 @@ void RunThreads(dim3 block, const std::function<void()>& thread) {
     runnable_warps |= 1u << w;
   }
   for (const WaitingPlace& place : Places()) place.block_begins();
-  static auto& fibers_of_stream = *new std::map<void*, Fibers>;
-  fibers = &fibers_of_stream[CurrentTsanThread()];
+  crew = &Crew::Current();
   body = &thread;
   Fiber own;
-  host = &own;
-  BeginThreads(threads);
+  stream = &own;
+  BeginBlock();
   SwitchTo(Choose(), own);
-  EndThreads(threads);
-  host = nullptr;
-  const AsTsanThread as_harness(HarnessTsanThread());
-  fibers->idle.insert(fibers->idle.end(), fibers->spent.begin(), fibers->spent.end());
-  fibers->spent.clear();
+  EndBlock();
+  stream = nullptr;
+  crew->EndBlock();
 }
 
 int CurrentThread() { return current_thread; }

@@ -19,6 +19,9 @@ inline constexpr int kMaxWarps = kMaxThreads / kWarpSize;
 // reentrant: one block at a time runs in a process.
 void RunThreads(dim3 block, const std::function<void()>& thread);
 
+// What a ThreadFiber does.
+void RunThreadFiber(void* fiber);
+
 // Of the running block:
 int CurrentThread();
 inline int CurrentWarp() { return CurrentThread() / kWarpSize; }

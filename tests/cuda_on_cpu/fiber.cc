@@ -6,7 +6,6 @@
 #include <cstdint>
 
 #include "tests/cuda_on_cpu/report.h"
-#include "tests/cuda_on_cpu/sanitizer_hooks.h"
 
 #ifndef __x86_64__
 #error "Fibers are switched by a few lines of x86-64 assembly."
@@ -41,7 +40,6 @@ TesseraSwitchStack:
 namespace tessera::cuda_on_cpu {
 namespace {
 
-constexpr size_t kStackBytes = 256 << 10;
 constexpr int kSavedRegisters = 6;
 
 Fiber* left = nullptr;
@@ -49,20 +47,24 @@ Fiber* entered = nullptr;
 
 }  // namespace
 
-Fiber::Fiber(void (*entry)()) : entry_(entry), stack_bytes_(kStackBytes) {
+// As the harness, after which alone ThreadSanitizer's new thread then comes.
+Fiber::Fiber(void (*entry)(void*), void* argument, size_t stack_bytes)
+    : entry_(entry), argument_(argument), stack_bytes_(stack_bytes) {
+  const AsTsanThread as_harness(HarnessTsanThread());
   const auto page = static_cast<size_t>(sysconf(_SC_PAGESIZE));
-  void* memory = mmap(nullptr, page + kStackBytes, PROT_READ | PROT_WRITE,
+  void* memory = mmap(nullptr, page + stack_bytes, PROT_READ | PROT_WRITE,
                       MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
   if (memory == MAP_FAILED) Report("no memory for a fiber's stack");
   // An overflow ends in a page that cannot be touched.
   mprotect(memory, page, PROT_NONE);
   char* bottom = static_cast<char*>(memory) + page;
   stack_bottom_ = bottom;
-  auto* top = reinterpret_cast<uintptr_t*>(bottom + kStackBytes);
+  auto* top = reinterpret_cast<uintptr_t*>(bottom + stack_bytes);
   *--top = 0;  // where a caller's address would be: the stack is then aligned as after a call
   *--top = reinterpret_cast<uintptr_t>(&Fiber::Enter);
   for (int i = 0; i < kSavedRegisters; ++i) *--top = 0;
   stack_pointer_ = top;
+  tsan_thread_ = CreateTsanThread();
 }
 
 void Fiber::Switch(Fiber& from, Fiber& to) {
@@ -72,6 +74,7 @@ void Fiber::Switch(Fiber& from, Fiber& to) {
   void* fake_stack = nullptr;
   __sanitizer_start_switch_fiber(&fake_stack, to.stack_bottom_, to.stack_bytes_);
 #endif
+  SwitchTsanThread(to.tsan_thread_);
   TesseraSwitchStack(&from.stack_pointer_, to.stack_pointer_);
 #ifdef TESSERA_CUDA_ON_CPU_ASAN
   __sanitizer_finish_switch_fiber(fake_stack, &left->stack_bottom_, &left->stack_bytes_);
@@ -82,7 +85,7 @@ void Fiber::Enter() {
 #ifdef TESSERA_CUDA_ON_CPU_ASAN
   __sanitizer_finish_switch_fiber(nullptr, &left->stack_bottom_, &left->stack_bytes_);
 #endif
-  entered->entry_();
+  entered->entry_(entered->argument_);
 }
 
 }  // namespace tessera::cuda_on_cpu

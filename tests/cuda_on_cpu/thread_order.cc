@@ -1,8 +1,5 @@
 #include "tests/cuda_on_cpu/thread_order.h"
 
-#include <array>
-#include <map>
-
 #include "tests/cuda_on_cpu/block_scheduler.h"
 
 namespace tessera::cuda_on_cpu {
@@ -15,7 +12,8 @@ constexpr int kMeetings = 16;
 
 // Addresses that stand for an order.
 struct Order {
-  char block;
+  char begun;
+  char ended;
   char barrier[kBarriers];
   char warp[kMaxWarps][kMeetings];
 };
@@ -26,12 +24,6 @@ constexpr int kLaunches = 1024;
 Order orders[kLaunches];
 int launch = 0;
 
-// The threads of one stream's blocks. Each stream has its own: two of its launches
-// are ordered, two of different streams' are not.
-using Threads = std::array<void*, kMaxThreads>;
-Threads* threads = nullptr;
-void* stream = nullptr;
-
 Order& Current() { return orders[launch]; }
 
 }  // namespace
@@ -41,35 +33,10 @@ void BeginLaunch() {
   launch = (launch + 1) % kLaunches;
 }
 
-void BeginThreads(int count) {
-  if constexpr (!kThreadSanitizer) return;
-  static auto& threads_of_stream = *new std::map<void*, Threads>;
-  stream = CurrentTsanThread();
-  threads = &threads_of_stream[stream];
-  TsanRelease(&Current().block);
-  for (int i = 0; i < count; ++i) {
-    if ((*threads)[i] == nullptr) (*threads)[i] = CreateTsanThread();
-  }
-  for (int i = 0; i < count; ++i) {
-    SwitchTsanThread((*threads)[i]);
-    TsanAcquire(&Current().block);
-  }
-  SwitchTsanThread(stream);
-}
-
-void EndThreads(int count) {
-  if constexpr (!kThreadSanitizer) return;
-  for (int i = 0; i < count; ++i) {
-    SwitchTsanThread((*threads)[i]);
-    TsanRelease(&Current().block);
-  }
-  SwitchTsanThread(stream);
-  TsanAcquire(&Current().block);
-}
-
-void EnterThread(int thread) {
-  if constexpr (kThreadSanitizer) SwitchTsanThread((*threads)[thread]);
-}
+void BeginBlock() { TsanRelease(&Current().begun); }
+void EndBlock() { TsanAcquire(&Current().ended); }
+void BeginThread() { TsanAcquire(&Current().begun); }
+void EndThread() { TsanRelease(&Current().ended); }
 
 void ArriveAtBarrier(int barrier) { TsanRelease(&Current().barrier[barrier % kBarriers]); }
 void LeaveBarrier(int barrier) { TsanAcquire(&Current().barrier[barrier % kBarriers]); }

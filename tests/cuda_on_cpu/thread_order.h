@@ -7,17 +7,15 @@
 // threads; only what is said here orders what two of them do. Nothing without it.
 namespace tessera::cuda_on_cpu {
 
-// Whether a stack must not be used again in a block: the locals of two threads that
-// had the same one would look like a race.
-inline constexpr bool kFreshStacks = kThreadSanitizer;
-
 // A launch starts: nothing but streams orders it with other launches.
 void BeginLaunch();
 
-// All threads of a block come after all that the caller did, and the other way.
-void BeginThreads(int threads);
-void EndThreads(int threads);
-void EnterThread(int thread);
+// Between these the current stream's threads each begin and end, after all that the
+// stream did before, and before all that it does then.
+void BeginBlock();
+void EndBlock();
+void BeginThread();
+void EndThread();
 
 // The block's barriers, and meetings of __syncwarp in a warp, by number: what comes
 // after a Leave comes after all that preceded each Arrive of that number. Numbers far

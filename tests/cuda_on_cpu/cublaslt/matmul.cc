@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <cstdint>
 #include <cstring>
 #include <vector>
@@ -5,6 +6,7 @@
 #include "tests/cuda_on_cpu/cublaslt/descriptors.h"
 #include "tests/cuda_on_cpu/cublaslt/epilogue.h"
 #include "tests/cuda_on_cpu/cublaslt/product.h"
+#include "tests/cuda_on_cpu/random.h"
 #include "tests/cuda_on_cpu/runtime/api_call.h"
 #include "tests/cuda_on_cpu/runtime/memory.h"
 #include "tests/cuda_on_cpu/runtime/stream_handle.h"
@@ -63,13 +65,22 @@ cublasStatus_t Check(const Call& call, int device) {
   return Epilogue(call.descriptor, call.d_layout).Check(device);
 }
 
+// So that what else lies there shows. Of a large one a part, another one each time: to
+// write all of it takes longer than a small product.
+void SpoilWorkspace(char* workspace, size_t bytes) {
+  constexpr size_t kStretch = 256;
+  const size_t stride = bytes <= (64 << 10) ? kStretch : 64 * kStretch;
+  for (size_t begin = Random() % (stride / kStretch) * kStretch; begin < bytes; begin += stride) {
+    std::memset(workspace + begin, 0xFF, std::min(kStretch, bytes - begin));
+  }
+}
+
 void Run(const Call& call) {
   const auto m = static_cast<int64_t>(call.d_layout.rows);
   const auto n = static_cast<int64_t>(call.d_layout.columns);
   const auto k = static_cast<int64_t>(call.Inner());
   const Epilogue epilogue(call.descriptor, call.d_layout);
-  // All of it is written, so that what else lies there shows.
-  if (call.workspace_bytes > 0) std::memset(call.workspace, 0xFF, call.workspace_bytes);
+  SpoilWorkspace(static_cast<char*>(call.workspace), call.workspace_bytes);
   for (int64_t batch = 0; batch < call.d_layout.batches; ++batch) {
     const auto a = LoadMatrix(call.a, call.a_layout, batch, call.TransposesA());
     const auto b = LoadMatrix(call.b, call.b_layout, batch, call.TransposesB());

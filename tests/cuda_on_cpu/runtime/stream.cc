@@ -15,24 +15,6 @@ std::vector<std::shared_ptr<Stream>>& Streams() {
   return streams;
 }
 
-namespace {
-
-// Of streams that were destroyed: ThreadSanitizer has only some thousands, and a
-// stream's blocks need many.
-std::vector<void*>& IdleTsanThreads() {
-  static auto& idle = *new std::vector<void*>;
-  return idle;
-}
-
-void* TakeTsanThread() {
-  if (IdleTsanThreads().empty()) return CreateTsanThread();
-  void* thread = IdleTsanThreads().back();
-  IdleTsanThreads().pop_back();
-  return thread;
-}
-
-}  // namespace
-
 std::shared_ptr<Stream> CreateStream(int device, bool waits_for_default) {
   static int created = 0;
   auto stream = std::make_shared<Stream>();
@@ -40,15 +22,14 @@ std::shared_ptr<Stream> CreateStream(int device, bool waits_for_default) {
   stream->number = created++;
   stream->waits_for_default = waits_for_default;
   stream->preference = Random();
-  // Now: one made when the stream is first used would be ordered after more.
-  stream->tsan_thread = TakeTsanThread();
+  stream->crew = &Crew::Take();
   Streams().push_back(stream);
   return stream;
 }
 
 void DestroyStream(const std::shared_ptr<Stream>& stream) {
   std::erase(Streams(), stream);
-  IdleTsanThreads().push_back(stream->tsan_thread);
+  Crew::GiveBack(*stream->crew);
 }
 
 std::shared_ptr<Stream> DefaultStream(int device) {

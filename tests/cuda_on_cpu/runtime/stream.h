@@ -7,6 +7,8 @@
 #include <memory>
 #include <vector>
 
+#include "tests/cuda_on_cpu/crew.h"
+
 namespace tessera::cuda_on_cpu {
 
 // An address that stands for an order, for ThreadSanitizer.
@@ -49,7 +51,7 @@ struct Stream {
   uint64_t finished = 0;
   Token last = nullptr;  // of the operation enqueued last
   uint64_t preference = 0;
-  void* tsan_thread = nullptr;
+  Crew* crew = nullptr;
 };
 
 inline bool Position::Reached() const {

@@ -21,9 +21,8 @@ void TakeOff(Stream& stream) {
   StateChanged();
 }
 
-void Start(const std::shared_ptr<Stream>& stream) {
-  Operation& operation = stream->queue.front();
-  const AsTsanThread as_stream(stream->tsan_thread);
+void Start(Stream& stream) {
+  Operation& operation = stream.queue.front();
   operation.started = true;
   TsanAcquire(operation.enqueued.get());
   for (const Position& position : operation.after) {
@@ -37,7 +36,7 @@ void Start(const std::shared_ptr<Stream>& stream) {
   if (operation.run != nullptr) operation.run();
   operation.run = nullptr;
   CheckGuards(operation.name);
-  if (operation.done == nullptr) TakeOff(*stream);
+  if (operation.done == nullptr) TakeOff(stream);
 }
 
 // Prefers some streams for a while, or none, so that one may run far ahead.
@@ -69,9 +68,10 @@ std::vector<std::shared_ptr<Stream>> StartableStreams() {
           startable.push_back(stream);
         }
       } else if (next.done == nullptr || next.done()) {
-        const AsTsanThread as_stream(stream->tsan_thread);
-        TsanAcquire(next.elsewhere.get());
-        TakeOff(*stream);
+        stream->crew->Run([&] {
+          TsanAcquire(next.elsewhere.get());
+          TakeOff(*stream);
+        });
         changed = true;
       }
     }
@@ -82,7 +82,7 @@ std::vector<std::shared_ptr<Stream>> StartableStreams() {
 void RunOne(const std::vector<std::shared_ptr<Stream>>& startable,
             std::unique_lock<std::mutex>& lock) {
   const std::shared_ptr<Stream> stream = Pick(startable);
-  Start(stream);
+  stream->crew->Run([&] { Start(*stream); });
   if (!stream->queue.empty() && stream->queue.front().started &&
       stream->queue.front().on_host_thread) {
     StartHostFunction(stream, lock);
