@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "core/status.h"
 #include "kernels/cuda/workspace.h"
 #include "kernels/dispatch.h"
 
@@ -16,6 +17,7 @@ int64_t ColumnSumWorkspace(int64_t rows, int64_t columns) {
 }
 
 absl::Status ColumnSum(Lane& lane, const Tensor& x, const Tensor& out, std::byte* workspace) {
+  TESSERA_CHECK(x.shape.back() == out.elements(), "wrong number of columns");
   TESSERA_DISPATCH(ColumnSum, lane, x, out, workspace);
 }
 

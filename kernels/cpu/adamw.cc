@@ -35,13 +35,6 @@ absl::Status AdamW(Lane& lane, const AdamWScalars& scalars, const Tensor& gradie
                    const Tensor& second_moment, const Tensor* parameter,
                    const StochasticRounding* rounding) {
   const int64_t elements = master.elements();
-  TESSERA_CHECK(gradient.elements() == elements && first_moment.elements() == elements &&
-                    second_moment.elements() == elements &&
-                    (parameter == nullptr || parameter->elements() == elements),
-                "tensors differ in size");
-  TESSERA_CHECK(rounding == nullptr || (parameter != nullptr && rounding->first % 4 == 0 &&
-                                        parameter->dtype == DType::kBFloat16),
-                "only a copy in bf16 is rounded");
   const float factor = clip_factor == nullptr ? 1.0f : static_cast<float>(*clip_factor);
   lane.pool().For((elements + kTile - 1) / kTile, [&](int64_t tile) {
     alignas(64) float gradients[kBlock];

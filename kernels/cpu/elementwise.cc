@@ -17,10 +17,6 @@ constexpr int64_t kBlock = 1024;
 
 absl::Status SumContributions(Lane& lane, absl::Span<const Tensor> contributions,
                               const Tensor& out) {
-  TESSERA_CHECK(!contributions.empty(), "a sum of nothing");
-  for (const Tensor& contribution : contributions) {
-    TESSERA_CHECK(contribution.elements() == out.elements(), "tensors differ in size");
-  }
   ForBlocks<kBlock>(lane, out.elements(), [&](int64_t first, int64_t count) {
     alignas(64) float sum[kBlock];
     std::copy_n(contributions[0].as<float>() + first, count, sum);
@@ -34,8 +30,6 @@ absl::Status SumContributions(Lane& lane, absl::Span<const Tensor> contributions
 }
 
 absl::Status Add(Lane& lane, const Tensor& a, const Tensor& b, const Tensor& out) {
-  TESSERA_CHECK(a.elements() == out.elements() && b.elements() == out.elements(),
-                "tensors differ in size");
   ForBlocks<kBlock>(lane, out.elements(), [&](int64_t first, int64_t count) {
     alignas(64) float left[kBlock];
     alignas(64) float right[kBlock];
@@ -48,7 +42,6 @@ absl::Status Add(Lane& lane, const Tensor& a, const Tensor& b, const Tensor& out
 }
 
 absl::Status Convert(Lane& lane, const Tensor& from, const Tensor& to) {
-  TESSERA_CHECK(from.elements() == to.elements(), "tensors differ in size");
   ForBlocks<kBlock>(lane, to.elements(), [&](int64_t first, int64_t count) {
     alignas(64) float values[kBlock];
     LoadFloats(from, first, count, values);
@@ -68,9 +61,6 @@ absl::Status FillZero(Lane& lane, const Tensor& tensor) {
 
 absl::Status Dropout(Lane& lane, const Tensor& x, float probability, const RandomKey& key,
                      const Tensor& y) {
-  TESSERA_CHECK(x.elements() == y.elements(), "tensors differ in size");
-  TESSERA_CHECK(probability >= 0 && probability < 1, "not a dropout probability");
-  TESSERA_CHECK(x.elements() < int64_t{1} << 34, "more elements than a random stream has");
   const float scale = 1.0f / (1.0f - probability);
   ForBlocks<kBlock>(lane, x.elements(), [&](int64_t first, int64_t count) {
     alignas(64) uint32_t words[kBlock];

@@ -34,7 +34,6 @@ double ChunkSquares(const Tensor& x, int64_t first, int64_t count) {
 }  // namespace
 
 absl::Status SquareNorm(Lane& lane, const Tensor& x, const Tensor& accumulator, bool add) {
-  TESSERA_CHECK(accumulator.elements() == ExactSum::kWords, "wrong size of an ExactSum");
   ExactSum total;
   if (add) std::memcpy(total.words.data(), accumulator.as<int64_t>(), sizeof(total.words));
   std::mutex mutex;

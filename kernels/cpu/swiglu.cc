@@ -18,8 +18,7 @@ float Sigmoid(float x) { return 1.0f / (1.0f + Exp(-x)); }
 // Calls body(gate, up, out, count) for blocks that cover y, with where they start in
 // x's two halves and in y.
 template <typename Body>
-void ForBlocks(Lane& lane, const Tensor& x, const Tensor& y, const Body& body) {
-  TESSERA_CHECK(x.elements() == 2 * y.elements(), "shapes differ");
+void ForBlocks(Lane& lane, const Tensor& y, const Body& body) {
   const int64_t width = y.shape.back();
   if (y.elements() == 0) return;
   const int64_t rows = y.elements() / width;
@@ -38,7 +37,7 @@ void ForBlocks(Lane& lane, const Tensor& x, const Tensor& y, const Body& body) {
 }  // namespace
 
 absl::Status SwiGluForward(Lane& lane, const Tensor& x, const Tensor& y) {
-  ForBlocks(lane, x, y, [&](int64_t gate_start, int64_t up_start, int64_t out, int64_t count) {
+  ForBlocks(lane, y, [&](int64_t gate_start, int64_t up_start, int64_t out, int64_t count) {
     alignas(64) float gate[kBlock];
     alignas(64) float up[kBlock];
     LoadFloats(x, gate_start, count, gate);
@@ -51,8 +50,7 @@ absl::Status SwiGluForward(Lane& lane, const Tensor& x, const Tensor& y) {
 
 absl::Status SwiGluBackward(Lane& lane, const Tensor& x, const Tensor& dy, const Tensor& y,
                             const Tensor& dx) {
-  TESSERA_CHECK(dy.elements() == y.elements() && dx.elements() == x.elements(), "shapes differ");
-  ForBlocks(lane, x, y, [&](int64_t gate_start, int64_t up_start, int64_t out, int64_t count) {
+  ForBlocks(lane, y, [&](int64_t gate_start, int64_t up_start, int64_t out, int64_t count) {
     alignas(64) float gate[kBlock];
     alignas(64) float up[kBlock];
     alignas(64) float gradient[kBlock];

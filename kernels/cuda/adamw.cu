@@ -70,13 +70,6 @@ absl::Status AdamW(Lane& lane, const AdamWScalars& scalars, const Tensor& gradie
                    const Tensor& second_moment, const Tensor* parameter,
                    const StochasticRounding* rounding) {
   const int64_t elements = master.elements();
-  TESSERA_CHECK(gradient.elements() == elements && first_moment.elements() == elements &&
-                    second_moment.elements() == elements &&
-                    (parameter == nullptr || parameter->elements() == elements),
-                "tensors differ in size");
-  TESSERA_CHECK(rounding == nullptr || (parameter != nullptr && rounding->first % 4 == 0 &&
-                                        parameter->dtype == DType::kBFloat16),
-                "only a copy in bf16 is rounded");
   const Tensor copy = parameter == nullptr ? Tensor{} : *parameter;
   const bool vector = IsAligned(gradient.data) && IsAligned(master.data) &&
                       IsAligned(first_moment.data) && IsAligned(second_moment.data) &&
