@@ -45,7 +45,6 @@ class OneDnnProducts {
  private:
   struct Prepared;
   double operations_ = 0;
-  const int threads_;
   std::unique_ptr<Prepared> prepared_;
 };
 

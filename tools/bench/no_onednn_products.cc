@@ -7,8 +7,8 @@ const bool kBuiltWithOneDnn = false;
 
 struct OneDnnProducts::Prepared {};
 
-OneDnnProducts::OneDnnProducts(absl::Span<const Product> /*products*/, DType /*dtype*/, int threads)
-    : threads_(threads) {
+OneDnnProducts::OneDnnProducts(absl::Span<const Product> /*products*/, DType /*dtype*/,
+                               int /*threads*/) {
   TESSERA_CHECK(kBuiltWithOneDnn, "there is no oneDNN");
 }
 

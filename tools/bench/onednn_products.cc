@@ -23,13 +23,15 @@ struct OneDnnProducts::Prepared {
       return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
     }
   };
+  int threads = 1;
   dnnl::engine engine{dnnl::engine::kind::cpu, 0};
   dnnl::stream stream{engine};
   std::vector<One> products;
 };
 
 OneDnnProducts::OneDnnProducts(absl::Span<const Product> products, DType dtype, int threads)
-    : threads_(threads), prepared_(std::make_unique<Prepared>()) {
+    : prepared_(std::make_unique<Prepared>()) {
+  prepared_->threads = threads;
   using Memory = dnnl::memory;
   const auto type = dtype == DType::kBFloat16 ? Memory::data_type::bf16 : Memory::data_type::f32;
   // A primitive is made for as many threads as OpenMP has where it is made.
@@ -65,7 +67,7 @@ OneDnnProducts::~OneDnnProducts() = default;
 double OneDnnProducts::Seconds() {
   double seconds = 0;
   std::thread([&] {
-    omp_set_num_threads(threads_);
+    omp_set_num_threads(prepared_->threads);
     for (Prepared::One& one : prepared_->products) {
       seconds += one.Seconds(prepared_->stream) * one.times;
     }

@@ -49,8 +49,11 @@ candidates() {
 }
 
 folders=()
+declare -A seen
 while IFS= read -r folder; do
-  [[ -n $folder && -d $folder ]] && folders+=("$folder")
+  [[ -n $folder && -d $folder && -z ${seen[$folder]:-} ]] || continue
+  seen[$folder]=yes
+  folders+=("$folder")
 done < <(candidates)
 
 # The first folder that has the library.
