@@ -130,7 +130,6 @@ absl::Status EmbeddingBackward(Lane& lane, const Tensor& tokens, const Tensor& d
                                const Tensor& d_token_table, const Tensor& d_position_table,
                                std::byte* workspace) {
   const int64_t vocabulary = d_token_table.shape[0];
-  const int64_t width = d_token_table.shape[1];
   const int64_t length = tokens.shape[1];
   auto* starts = reinterpret_cast<int32_t*>(workspace);
   int32_t* order = starts + vocabulary + 1;

@@ -66,10 +66,8 @@ absl::Status BenchGpuStep(const GpuBenchSizes& sizes, const GpuBenchSizes::Step&
   GpuTimer timer(device);
   TESSERA_ASSIGN_OR_RETURN(GpuCeilings ceilings, GpuCeilings::Create(device, timer, sizes));
   TESSERA_ASSIGN_OR_RETURN(Model model, MakeGpt2(step.model, DType::kBFloat16));
-  const int64_t taken = 3 * sizes.product * sizes.product * SizeOf(DType::kBFloat16) +
-                        2 * sizes.copy_bytes + LibraryWorkspaceBytes(Backend::kCuda);
-  const absl::StatusOr<TrainerOptions> options =
-      FittingOptions(step, model, run.free_bytes.value_or(0) - taken - kMargin);
+  TESSERA_ASSIGN_OR_RETURN(const int64_t free, run.free_bytes());
+  const absl::StatusOr<TrainerOptions> options = FittingOptions(step, model, free - kMargin);
   if (absl::IsResourceExhausted(options.status())) {
     report.Title(step.name);
     report.Note(absl::StrCat("not measured: ", options.status().message()));

@@ -37,7 +37,7 @@ absl::StatusOr<RunDevice> MakeCudaRunDevice(int threads, Communicator& communica
   RunDevice run;
   TESSERA_ASSIGN_OR_RETURN(run.collectives, MakeNcclCollectives(*device, communicator));
   run.name = device->name();
-  TESSERA_ASSIGN_OR_RETURN(run.free_bytes, device->FreeBytes());
+  run.free_bytes = [own = device.get()] { return own->FreeBytes(); };
   run.device = std::move(device);
   return run;
 }

@@ -2,8 +2,8 @@
 #define TESSERA_TOOLS_TRAIN_RUN_DEVICE_H_
 
 #include <cstdint>
+#include <functional>
 #include <memory>
-#include <optional>
 #include <string>
 
 #include "absl/status/statusor.h"
@@ -28,7 +28,8 @@ struct RunDevice {
   std::unique_ptr<Device> device;
   std::unique_ptr<Collectives> collectives;  // goes before the device
   std::string name;                          // "4 threads", "NVIDIA H100"
-  std::optional<int64_t> free_bytes;         // of its own memory, if it has any
+  // How much of the device's own memory is free at present; null if it has none.
+  std::function<absl::StatusOr<int64_t>()> free_bytes;
 };
 
 // Which backend a run takes here: kAuto is CUDA where every rank has a GPU, else the

@@ -4,6 +4,7 @@
 #include <fstream>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <utility>
 
 #include "absl/strings/numbers.h"
@@ -96,8 +97,11 @@ class Run {
     // On a device of its own, which is gone when the run's memory is taken.
     TESSERA_ASSIGN_OR_RETURN(const double rate, MatrixRate());
     TESSERA_ASSIGN_OR_RETURN(device_, MakeRunDevice(backend_, ThreadsOf(config_), communicator_));
-    options.capacity = CapacityOf(config_, backend_, RanksHere(), device_.free_bytes);
     if (device_.free_bytes) {
+      TESSERA_ASSIGN_OR_RETURN(free_before_, device_.free_bytes());
+    }
+    options.capacity = CapacityOf(config_, backend_, RanksHere(), free_before_);
+    if (free_before_) {
       TESSERA_RETURN_IF_ERROR(
           CheckRun(config_, communicator_.size(), backend_, options.capacity).status());
     }
@@ -174,10 +178,17 @@ class Run {
     return absl::OkStatus();
   }
 
-  // What libraries took beside the arena, once everything has been used.
-  absl::Status CheckReserve() const {
+  // What is taken beside the arenas of the memory that the device's is of.
+  absl::StatusOr<int64_t> TakenBeside() const {
     const TierBytes& arenas = trainer_->plans().arena_bytes;
-    const int64_t taken = AnonymousBytes() - arenas[Tier::kDevice] - arenas[Tier::kHost];
+    if (!free_before_) return AnonymousBytes() - arenas[Tier::kDevice] - arenas[Tier::kHost];
+    TESSERA_ASSIGN_OR_RETURN(const int64_t free, device_.free_bytes());
+    return *free_before_ - free - arenas[Tier::kDevice];
+  }
+
+  // What libraries took, once everything has been used.
+  absl::Status CheckReserve() const {
+    TESSERA_ASSIGN_OR_RETURN(const int64_t taken, TakenBeside());
     if (taken <= config_.memory.reserve) return absl::OkStatus();
     return absl::ResourceExhaustedError(
         absl::StrCat("libraries and buffers beside the arenas take ", taken,
@@ -222,6 +233,7 @@ class Run {
   Communicator& communicator_;
   const std::function<void(const absl::Status&)> report_failure_;
   RunDevice device_;
+  std::optional<int64_t> free_before_;  // of the device's own memory, without the arena
   std::unique_ptr<TokenBatches> train_, validation_;
   std::unique_ptr<Trainer> trainer_;
   std::unique_ptr<Report> report_;  // on the first rank
