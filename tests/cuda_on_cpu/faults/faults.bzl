@@ -71,8 +71,8 @@ FAULTS = [
     _fault("causal mask shifted by one", _ATTENTION_FORWARD, {
         "ColumnOf(e) <= warp_query + m * 16": "ColumnOf(e) + FAULT <= warp_query + m * 16",
     }, _ATTENTION_BF16, "wrong"),
-    _fault("running sum not scaled to the new maximum", _ATTENTION_FORWARD, {
-        "sum[half] * correction": "sum[half] * (FAULT ? 1.0f : correction)",
+    _fault("running sum forgotten at the next tile", _ATTENTION_FORWARD, {
+        "sum[half] * correction": "(FAULT ? 0.0f : sum[half]) * correction",
     }, "*CudaAttentionTest.Lengths/bf16", "wrong"),
     _fault("one warp's P used before the other has it", _ATTENTION_BACKWARD, {
         """    __syncthreads();
