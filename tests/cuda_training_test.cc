@@ -80,7 +80,7 @@ TEST_F(CudaTrainingTest, SameBits) {
         for (const int64_t bucket : {int64_t{1} << 10, int64_t{20} << 10, int64_t{32} << 20}) {
           for (const int prefetch : {0, 1, 3}) {
             for (const bool recompute : {false, true}) {
-              const int run_every = everything ? 1 : kThreadSanitized ? 187 : kSanitized ? 61 : 7;
+              const int run_every = everything ? 1 : kThreadSanitized ? 190 : kSanitized ? 61 : 7;
               if (number++ % run_every != 0) continue;
               ASSERT_NO_FATAL_FAILURE(
                   ExpectSameBits({dtype, stage, world, recompute, prefetch, bucket}));

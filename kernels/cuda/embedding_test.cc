@@ -63,6 +63,9 @@ TEST_F(CudaEmbeddingTest, BackwardHasTheSameBitsAsTheCpu) {
   for (DType dtype : kDTypes) {
     for (DType table_dtype : kDTypes) {
       for (const Case& c : kCases) {
+        // A block for every row of a table: slow with a sanitizer.
+        const bool as_trained = dtype == DType::kBFloat16 && table_dtype == DType::kFloat32;
+        if (kSanitized && c.vocabulary > 1000 && !as_trained) continue;
         const Array tokens = Tokens(c);
         const Array d_out = RandomArray(dtype, {c.sequences, c.length, c.width}, 3);
         const Array table(table_dtype, {c.vocabulary, c.width});

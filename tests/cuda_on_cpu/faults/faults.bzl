@@ -71,8 +71,8 @@ FAULTS = [
     _fault("causal mask shifted by one", _ATTENTION_FORWARD, {
         "ColumnOf(e) <= warp_query + m * 16": "ColumnOf(e) + FAULT <= warp_query + m * 16",
     }, _ATTENTION_BF16, "wrong"),
-    _fault("running sum not scaled to the new maximum", _ATTENTION_FORWARD, {
-        "sum[half] * correction": "sum[half] * (FAULT ? 1.0f : correction)",
+    _fault("running sum forgotten at the next tile", _ATTENTION_FORWARD, {
+        "sum[half] * correction": "(FAULT ? 0.0f : sum[half]) * correction",
     }, "*CudaAttentionTest.Lengths/bf16", "wrong"),
     _fault("one warp's P used before the other has it", _ATTENTION_BACKWARD, {
         """    __syncthreads();
@@ -94,7 +94,7 @@ FAULTS = [
     AddWeighted<kHeadSize>(out""": """    if (!FAULT) __syncwarp();
     AddWeighted<kHeadSize>(out""",
     }, _ATTENTION_FP32, "wrong", "race"),
-    _fault("row of a tile shifted", _ATTENTION_GENERAL, {
+    _fault("one column of a tile for all", _ATTENTION_GENERAL, {
         "head.Row(first_row + row)[column]": "head.Row(first_row + row)[FAULT ? 0 : column]",
     }, _ATTENTION_FP32, "wrong"),
     _fault("one place for two sums of a block", _NORMALIZATION, {
@@ -208,7 +208,21 @@ FAULTS = [
     _fault("piece of another rank sent", _NCCL, {
         "send + to * stride": "send + (FAULT ? from : to) * stride",
     }, "NcclCollectives.MoveTheRightBytes", "wrong"),
-    _fault("a rank calls its collectives out of order", _NCCL, {
-        "ncclInt8, communicator_,\n                                    CudaLaneOf(lane).stream()),\n                      \"ncclAllGather\"": "FAULT && rank_ == 1 ? ncclInt64 : ncclInt8, communicator_,\n                                    CudaLaneOf(lane).stream()),\n                      \"ncclAllGather\"",
+    _fault("a rank calls two gathers in the other order", _NCCL, {
+        """    return NcclStatus(ncclAllGather(""": """    if (FAULT && rank_ == 1) {
+      static std::function<absl::Status()> held;
+      const auto gather = [=, this, stream = CudaLaneOf(lane).stream()] {
+        return NcclStatus(ncclAllGather(own, out, static_cast<size_t>(bytes), ncclInt8,
+                                        communicator_, stream),
+                          "ncclAllGather");
+      };
+      if (held == nullptr) {
+        held = gather;
+        return absl::OkStatus();
+      }
+      TESSERA_RETURN_IF_ERROR(gather());
+      return held();
+    }
+    return NcclStatus(ncclAllGather(""",
     }, _TRAINING, "report"),
 ]
