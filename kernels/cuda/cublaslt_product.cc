@@ -85,7 +85,8 @@ struct Cache {
 }  // namespace
 
 absl::StatusOr<const CublasLtProduct*> CublasLtProduct::Get(CudaLane& lane,
-                                                            const ProductShape& shape) {
+                                                            const ProductShape& shape,
+                                                            const ProductOperands& operands) {
   if (lane.library_state() == nullptr) lane.library_state() = std::make_shared<Cache>();
   Cache& cache = *static_cast<Cache*>(lane.library_state().get());
   if (cache.handle == nullptr) {
@@ -94,7 +95,7 @@ absl::StatusOr<const CublasLtProduct*> CublasLtProduct::Get(CudaLane& lane,
   auto found = cache.products.find(shape);
   if (found == cache.products.end()) {
     auto product = std::make_unique<CublasLtProduct>(shape);
-    const absl::Status chosen = product->Choose(cache.handle);
+    const absl::Status chosen = product->Choose(cache.handle, operands);
     if (absl::IsUnimplemented(chosen)) {
       product.reset();
     } else {
@@ -150,9 +151,26 @@ absl::Status CublasLtProduct::Describe() {
   return layout(&output_, shape_.output, m, n);
 }
 
-absl::Status CublasLtProduct::Choose(cublasLtHandle_t handle) {
+// The pointers that are a part of what is asked for.
+absl::Status CublasLtProduct::PointTo(const ProductOperands& operands) const {
+  const auto set = [&](cublasLtMatmulDescAttributes_t attribute, const void* pointer) {
+    return CublasStatus(
+        cublasLtMatmulDescSetAttribute(operation_, attribute, &pointer, sizeof(pointer)),
+        "cublasLtMatmulDescSetAttribute");
+  };
+  const EpilogueTraits traits = TraitsOf(shape_.epilogue);
+  if (traits.biased) {
+    TESSERA_RETURN_IF_ERROR(set(CUBLASLT_MATMUL_DESC_BIAS_POINTER, operands.bias));
+  }
+  if (!traits.keeps) return absl::OkStatus();
+  return set(CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_POINTER, operands.auxiliary);
+}
+
+absl::Status CublasLtProduct::Choose(cublasLtHandle_t handle, const ProductOperands& operands) {
   handle_ = handle;
   TESSERA_RETURN_IF_ERROR(Describe());
+  // Or an epilogue that needs them counts as one that is not supported.
+  TESSERA_RETURN_IF_ERROR(PointTo(operands));
   cublasLtMatmulPreference_t preference = nullptr;
   TESSERA_RETURN_IF_ERROR(
       CublasStatus(cublasLtMatmulPreferenceCreate(&preference), "cublasLtMatmulPreferenceCreate"));
@@ -191,18 +209,7 @@ absl::Status CublasLtProduct::Choose(cublasLtHandle_t handle) {
 absl::Status CublasLtProduct::Run(CudaLane& lane, const ProductOperands& operands) const {
   const float one = 1;
   const float beta = shape_.epilogue == Epilogue::kAdd ? 1 : 0;
-  const auto set = [&](cublasLtMatmulDescAttributes_t attribute, const void* pointer) {
-    return CublasStatus(
-        cublasLtMatmulDescSetAttribute(operation_, attribute, &pointer, sizeof(pointer)),
-        "cublasLtMatmulDescSetAttribute");
-  };
-  const EpilogueTraits traits = TraitsOf(shape_.epilogue);
-  if (traits.biased) {
-    TESSERA_RETURN_IF_ERROR(set(CUBLASLT_MATMUL_DESC_BIAS_POINTER, operands.bias));
-  }
-  if (traits.keeps) {
-    TESSERA_RETURN_IF_ERROR(set(CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_POINTER, operands.auxiliary));
-  }
+  TESSERA_RETURN_IF_ERROR(PointTo(operands));
   const cublasStatus_t status =
       cublasLtMatmul(handle_, operation_, &one, operands.b, first_, operands.a, second_, &beta,
                      operands.d, output_, operands.d, output_, &algorithm_, AlignedWorkspace(lane),

@@ -54,8 +54,10 @@ struct ProductOperands {
 class CublasLtProduct {
  public:
   // From what the lane keeps, where the shape was asked for before, also in vain.
-  // Unimplemented, naming the shape, where cuBLASLt has no algorithm for it.
-  static absl::StatusOr<const CublasLtProduct*> Get(CudaLane& lane, const ProductShape& shape);
+  // `operands` are the first that it is for. Unimplemented, naming the shape, where
+  // cuBLASLt has no algorithm for it.
+  static absl::StatusOr<const CublasLtProduct*> Get(CudaLane& lane, const ProductShape& shape,
+                                                    const ProductOperands& operands);
 
   explicit CublasLtProduct(const ProductShape& shape) : shape_(shape) {}
   CublasLtProduct(const CublasLtProduct&) = delete;
@@ -67,7 +69,8 @@ class CublasLtProduct {
 
  private:
   absl::Status Describe();
-  absl::Status Choose(cublasLtHandle_t handle);
+  absl::Status PointTo(const ProductOperands& operands) const;
+  absl::Status Choose(cublasLtHandle_t handle, const ProductOperands& operands);
 
   const ProductShape shape_;
   cublasLtHandle_t handle_ = nullptr;

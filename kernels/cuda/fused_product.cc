@@ -63,7 +63,8 @@ absl::Status FusedProduct(Lane& lane, const Tensor& a, Transpose transpose_a, co
   shape.alignment =
       CommonAlignment({operands.a, operands.b, operands.d, operands.bias, operands.auxiliary});
   CudaLane& cuda_lane = CudaLaneOf(lane);
-  TESSERA_ASSIGN_OR_RETURN(const CublasLtProduct* product, CublasLtProduct::Get(cuda_lane, shape));
+  TESSERA_ASSIGN_OR_RETURN(const CublasLtProduct* product,
+                           CublasLtProduct::Get(cuda_lane, shape, operands));
   return product->Run(cuda_lane, operands);
 }
 

@@ -8,7 +8,8 @@ def _fault(name, source, edits, tests, plain, races = None):
         FAULT is true while the fault is on.
       tests: a filter of gtest's for the tests that are to catch it.
       plain: what catches it: "wrong" (a test fails), "report" (the harness's), "crash" (a
-        check of the program itself), or None, if nothing does.
+        check of the program itself), or None, if nothing does. One of the first three
+        stands for any of them.
       races: the same with ThreadSanitizer, there also "race"; as in plain if not given.
     """
     return struct(

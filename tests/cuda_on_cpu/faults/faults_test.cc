@@ -81,7 +81,13 @@ TEST_P(FaultsTest, IsCaught) {
   const PlantedFault& fault = kFaults[GetParam() - 1];
   const Outcome outcome = RunTests(GetParam(), fault.tests);
   std::printf("| %s | %s | %s |\n", fault.name, fault.source, TextOf(outcome));
-  EXPECT_STREQ(TextOf(outcome), TextOf(fault.Expected()));
+  // What wrong values lead to may differ from run to run: to others, or to an end.
+  const Outcome expected = fault.Expected();
+  if (expected == Outcome::kRight || expected == Outcome::kSanitizer) {
+    EXPECT_STREQ(TextOf(outcome), TextOf(expected));
+  } else {
+    EXPECT_STRNE(TextOf(outcome), TextOf(Outcome::kRight));
+  }
 }
 
 std::string NameOf(const testing::TestParamInfo<int>& info) {
