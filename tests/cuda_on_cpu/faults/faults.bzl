@@ -8,9 +8,9 @@ def _fault(name, source, edits, tests, plain, races = None):
         FAULT is true while the fault is on.
       tests: a filter of gtest's for the tests that are to catch it.
       plain: what catches it: "wrong" (a test fails), "report" (the harness's), "crash" (a
-        check of the program itself), or None, if nothing does. One of the first three
-        stands for any of them.
+        check of the program itself), or None, if nothing does.
       races: the same with ThreadSanitizer, there also "race"; as in plain if not given.
+        That something catches it is asserted; what does is what was seen.
     """
     return struct(
         name = name,
