@@ -41,7 +41,10 @@ TEST_P(CudaLinearCrossEntropyTest, AgreesWithDoublePrecision) {
                                                 {kLogitRows + 3, 17, 103},
                                                 {kLogitGradientRows + 1, 8, 5}}) {
     // Slow without a GPU, and more so with a sanitizer.
-    if (rows > kLogitGradientRows && (kSanitized || GetParam() == DType::kFloat32)) continue;
+    if (rows > kLogitGradientRows && kSanitized) continue;
+    if (rows > (kSanitized ? kLogitRows : kLogitGradientRows) && GetParam() == DType::kFloat32) {
+      continue;
+    }
     SCOPED_TRACE(testing::Message() << rows << " rows of " << width << ", " << vocabulary);
     const Array x = RandomArray(GetParam(), {rows, width}, 1, 2);
     const Array weight = RandomArray(GetParam(), {vocabulary, width}, 2, 0.5);
