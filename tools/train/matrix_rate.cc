@@ -10,8 +10,12 @@
 namespace tessera {
 namespace {
 
-constexpr int64_t kSmallest = 1024;
-constexpr int64_t kLargest = 8192;
+// The matrices that are tried, until one takes long enough.
+struct Sizes {
+  int64_t smallest, largest;
+};
+constexpr Sizes kOnCpu = {1024, 1024};
+constexpr Sizes kOnGpu = {256, 8192};
 constexpr int kTries = 5;
 constexpr std::chrono::seconds kPatience{1};           // for the tries at one size
 constexpr std::chrono::microseconds kLongEnough{500};  // for what starting it costs
@@ -19,7 +23,7 @@ constexpr std::chrono::microseconds kLongEnough{500};  // for what starting it c
 }  // namespace
 
 absl::StatusOr<double> MeasureMatrixRate(Device& device, DType dtype) {
-  const int64_t largest = device.backend() == Backend::kCuda ? kLargest : kSmallest;
+  const auto [smallest, largest] = device.backend() == Backend::kCuda ? kOnGpu : kOnCpu;
   std::array<std::byte*, 3> memory = {};
   for (std::byte*& matrix : memory) {
     TESSERA_ASSIGN_OR_RETURN(
@@ -30,7 +34,7 @@ absl::StatusOr<double> MeasureMatrixRate(Device& device, DType dtype) {
       device.Allocate(MemoryKind::kDevice, LibraryWorkspaceBytes(device.backend())));
   device.UseLibraryWorkspace(workspace);
   double best = 0;
-  for (int64_t size = kSmallest; size <= largest; size *= 2) {
+  for (int64_t size = smallest; size <= largest; size *= 2) {
     const auto matrix = [&](int i) { return Tensor{memory[i], dtype, {size, size}}; };
     std::chrono::steady_clock::duration shortest = std::chrono::hours(1);
     const auto began = std::chrono::steady_clock::now();
