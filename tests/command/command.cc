@@ -195,7 +195,10 @@ std::vector<std::string> Workplace::Files() const {
 
 std::string ReadFile(const std::filesystem::path& path) {
   std::ifstream file(path, std::ios::binary);
-  return {std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>()};
+  // Unlike an iterator, this throws nothing where the file is of a process that ends.
+  std::ostringstream text;
+  text << file.rdbuf();
+  return text.str();
 }
 
 void WriteFile(const std::filesystem::path& path, const std::string& text) {

@@ -7,7 +7,7 @@
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
-#include <iterator>
+#include <sstream>
 #include <string>
 #include <thread>
 #include <vector>
@@ -28,7 +28,10 @@ using Clock = std::chrono::steady_clock;
 
 std::string ReadFile(const std::filesystem::path& path) {
   std::ifstream file(path);
-  return {std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>()};
+  // Unlike an iterator, this throws nothing where the file is of a process that ends.
+  std::ostringstream text;
+  text << file.rdbuf();
+  return text.str();
 }
 
 bool IsAlive(pid_t process) {
