@@ -3,33 +3,28 @@
 
 namespace tessera {
 
-// Whether this program checks its own memory or threads, which makes it several
-// times slower and larger: tests then run fewer cases. g++ says so by a macro,
-// clang by a feature.
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-inline constexpr bool kSanitized = true;
-#elif defined(__has_feature)
-#if __has_feature(address_sanitizer) || __has_feature(thread_sanitizer)
-inline constexpr bool kSanitized = true;
+// g++ says by a macro what it checks, clang by a feature.
+#if defined(__has_feature)
+#define TESSERA_HAS_FEATURE(feature) __has_feature(feature)
 #else
-inline constexpr bool kSanitized = false;
-#endif
-#else
-inline constexpr bool kSanitized = false;
+#define TESSERA_HAS_FEATURE(feature) 0
 #endif
 
-// Whether that is ThreadSanitizer, the slowest.
-#if defined(__SANITIZE_THREAD__)
-inline constexpr bool kThreadSanitized = true;
-#elif defined(__has_feature)
-#if __has_feature(thread_sanitizer)
-inline constexpr bool kThreadSanitized = true;
+// Whether this program checks its own memory or threads, which makes it several
+// times slower and larger: tests then run fewer cases.
+#if defined(__SANITIZE_THREAD__) || TESSERA_HAS_FEATURE(thread_sanitizer)
+inline constexpr bool kThreadSanitized = true;  // the slowest
 #else
 inline constexpr bool kThreadSanitized = false;
 #endif
+
+#if defined(__SANITIZE_ADDRESS__) || TESSERA_HAS_FEATURE(address_sanitizer)
+inline constexpr bool kSanitized = true;
 #else
-inline constexpr bool kThreadSanitized = false;
+inline constexpr bool kSanitized = kThreadSanitized;
 #endif
+
+#undef TESSERA_HAS_FEATURE
 
 }  // namespace tessera
 

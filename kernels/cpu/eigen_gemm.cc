@@ -1,13 +1,11 @@
 // Gemm without oneDNN, for a program that is to run on any machine.
 
 #include <Eigen/Core>
-#include <map>
 #include <memory>
-#include <mutex>
 
-#include "core/status.h"
 #include "kernels/cpu/gemm.h"
 #include "kernels/cpu/scratch.h"
+#include "kernels/cpu/widen.h"
 
 namespace tessera::kernels {
 namespace {
@@ -53,12 +51,7 @@ class EigenGemm final : public Gemm {
       product.noalias() += stored_a * stored_b;
     }
     if (!rounds) return;
-    BFloat16* const out = static_cast<BFloat16*>(c);
-    for (int64_t i = 0; i < shape.m; ++i) {
-      for (int64_t j = 0; j < shape.n; ++j) {
-        out[i * shape.c_stride + j] = BFloat16(wide_c[i * shape.n + j]);
-      }
-    }
+    Narrow(wide_c, shape.m, shape.n, shape.c_stride, c);
   }
 
  private:
@@ -68,12 +61,7 @@ class EigenGemm final : public Gemm {
     if (shape_.input == DType::kFloat32) {
       return {static_cast<const float*>(operand), rows, columns, Eigen::OuterStride<>(stride)};
     }
-    const BFloat16* const narrow = static_cast<const BFloat16*>(operand);
-    for (int64_t i = 0; i < rows; ++i) {
-      for (int64_t j = 0; j < columns; ++j) {
-        wide[i * columns + j] = static_cast<float>(narrow[i * stride + j]);
-      }
-    }
+    Widen(operand, rows, columns, stride, wide);
     return {wide, rows, columns, Eigen::OuterStride<>(columns)};
   }
 
@@ -82,16 +70,8 @@ class EigenGemm final : public Gemm {
 
 }  // namespace
 
-absl::StatusOr<const Gemm*> Gemm::Get(const GemmShape& shape) {
-  static std::mutex mutex;
-  static auto& products = *new std::map<GemmShape, std::unique_ptr<const Gemm>>;
-  const std::lock_guard<std::mutex> lock(mutex);
-  std::unique_ptr<const Gemm>& product = products[shape];
-  if (product == nullptr) {
-    TESSERA_CHECK(shape.m > 0 && shape.n > 0 && shape.k > 0, "an empty matrix product");
-    product = std::make_unique<EigenGemm>(shape);
-  }
-  return product.get();
+absl::StatusOr<std::unique_ptr<const Gemm>> Gemm::Make(const GemmShape& shape) {
+  return std::make_unique<EigenGemm>(shape);
 }
 
 bool BFloat16IsFast() { return false; }

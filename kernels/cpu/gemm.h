@@ -4,6 +4,7 @@
 #include <compare>
 #include <cstdint>
 #include <memory>
+#include <string>
 
 #include "absl/status/statusor.h"
 #include "core/dtype.h"
@@ -28,6 +29,7 @@ struct GemmShape {
   bool accumulate = false;  // fp32 outputs only
 
   auto operator<=>(const GemmShape&) const = default;
+  std::string Describe() const;
 };
 
 // A bf16 product with a transposed a is fastest on whole rows of c from this many
@@ -46,6 +48,10 @@ class Gemm {
 
   // Callable from several threads at once. `bias` is null without a bias.
   virtual void Run(const void* a, const void* b, const void* bias, void* c) const = 0;
+
+ private:
+  // The one of the library that the program is built with.
+  static absl::StatusOr<std::unique_ptr<const Gemm>> Make(const GemmShape& shape);
 };
 
 }  // namespace tessera::kernels

@@ -7,21 +7,10 @@
 
 #include "core/status.h"
 #include "kernels/cpu/gemm.h"
+#include "kernels/matmul_shape.h"
 
 namespace tessera::kernels::cpu {
 namespace {
-
-struct Matrix {
-  int64_t rows = 0;
-  int64_t columns = 0;
-};
-
-Matrix MatrixOf(const Tensor& tensor) {
-  TESSERA_CHECK(!tensor.shape.empty(), "a scalar is no matrix");
-  Matrix matrix{1, tensor.shape.back()};
-  for (size_t i = 0; i + 1 < tensor.shape.size(); ++i) matrix.rows *= tensor.shape[i];
-  return matrix;
-}
 
 std::byte* At(const Tensor& tensor, int64_t element) {
   return static_cast<std::byte*>(tensor.data) + element * SizeOf(tensor.dtype);
@@ -85,17 +74,12 @@ void SumOverNothing(const Tensor* bias, const Tensor& c, int64_t m, int64_t n) {
 // c = op(a) op(b) + bias, or += without a bias.
 absl::Status Multiply(Lane& lane, const Tensor& a, Transpose transpose_a, const Tensor& b,
                       Transpose transpose_b, const Tensor* bias, bool accumulate, const Tensor& c) {
-  const Matrix stored_a = MatrixOf(a);
-  const Matrix stored_b = MatrixOf(b);
+  const MatMulShape whole = MatMulShapeOf(a, transpose_a, b, transpose_b, bias, c);
+  const int64_t m = whole.m;
+  const int64_t n = whole.n;
+  const int64_t k = whole.k;
   const bool a_is_transposed = transpose_a == Transpose::kYes;
   const bool b_is_transposed = transpose_b == Transpose::kYes;
-  const int64_t m = a_is_transposed ? stored_a.columns : stored_a.rows;
-  const int64_t k = a_is_transposed ? stored_a.rows : stored_a.columns;
-  const int64_t n = b_is_transposed ? stored_b.rows : stored_b.columns;
-  TESSERA_CHECK((b_is_transposed ? stored_b.columns : stored_b.rows) == k, "inner extents differ");
-  TESSERA_CHECK(MatrixOf(c).rows == m && MatrixOf(c).columns == n, "output has another shape");
-  TESSERA_CHECK(a.dtype == b.dtype && (c.dtype == a.dtype || c.dtype == DType::kFloat32), "dtypes");
-  TESSERA_CHECK(bias == nullptr || (bias->dtype == a.dtype && bias->elements() == n), "bias");
   if (m == 0 || n == 0) return absl::OkStatus();
   if (k == 0) {
     if (!accumulate) SumOverNothing(bias, c, m, n);
@@ -115,8 +99,8 @@ absl::Status Multiply(Lane& lane, const Tensor& a, Transpose transpose_a, const 
       const GemmShape shape = {.m = is_last_row ? last_rows : tiling.rows,
                                .n = is_last_column ? last_columns : tiling.columns,
                                .k = k,
-                               .a_stride = stored_a.columns,
-                               .b_stride = stored_b.columns,
+                               .a_stride = MatrixColumns(a),
+                               .b_stride = MatrixColumns(b),
                                .c_stride = n,
                                .transpose_a = transpose_a,
                                .transpose_b = transpose_b,
@@ -149,7 +133,6 @@ absl::Status MatMul(Lane& lane, const Tensor& a, Transpose transpose_a, const Te
 
 absl::Status MatMulAdd(Lane& lane, const Tensor& a, Transpose transpose_a, const Tensor& b,
                        Transpose transpose_b, const Tensor& c) {
-  TESSERA_CHECK(c.dtype == DType::kFloat32, "sums are fp32");
   return Multiply(lane, a, transpose_a, b, transpose_b, nullptr, /*accumulate=*/true, c);
 }
 

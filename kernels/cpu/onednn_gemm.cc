@@ -1,7 +1,5 @@
 #include <cstddef>
 #include <cstring>
-#include <map>
-#include <mutex>
 #include <oneapi/dnnl/dnnl.hpp>
 #include <string>
 #include <unordered_map>
@@ -12,6 +10,7 @@
 #include "kernels/cpu/openmp_threads.h"
 #include "kernels/cpu/scratch.h"
 #include "kernels/cpu/transposed_copy.h"
+#include "kernels/cpu/widen.h"
 
 namespace tessera::kernels {
 namespace {
@@ -240,12 +239,7 @@ class WidenedGemm : public Gemm {
       return;
     }
     product_.Run(wide_a, wide_b, bias == nullptr ? nullptr : wide_bias, wide_c);
-    BFloat16* narrow = static_cast<BFloat16*>(c);
-    for (int64_t i = 0; i < shape.m; ++i) {
-      for (int64_t j = 0; j < shape.n; ++j) {
-        narrow[i * shape.c_stride + j] = BFloat16(wide_c[i * shape.n + j]);
-      }
-    }
+    Narrow(wide_c, shape.m, shape.n, shape.c_stride, c);
   }
 
  private:
@@ -258,25 +252,13 @@ class WidenedGemm : public Gemm {
     return shape;
   }
 
-  static void Widen(const void* from, int64_t rows, int64_t columns, int64_t stride, float* to) {
-    const BFloat16* narrow = static_cast<const BFloat16*>(from);
-    for (int64_t i = 0; i < rows; ++i) {
-      for (int64_t j = 0; j < columns; ++j) {
-        to[i * columns + j] = static_cast<float>(narrow[i * stride + j]);
-      }
-    }
-  }
-
   const GemmShape shape_;
   const OneDnnGemm product_;
 };
 
-std::string Describe(const GemmShape& shape) {
-  return absl::StrCat(NameOf(shape.input), " matrix product [", shape.m, ", ", shape.k, "] [",
-                      shape.k, ", ", shape.n, "] to ", NameOf(shape.output));
-}
+}  // namespace
 
-absl::StatusOr<std::unique_ptr<const Gemm>> Make(const GemmShape& shape) {
+absl::StatusOr<std::unique_ptr<const Gemm>> Gemm::Make(const GemmShape& shape) {
   UseOneThread();
   try {
     try {
@@ -287,24 +269,10 @@ absl::StatusOr<std::unique_ptr<const Gemm>> Make(const GemmShape& shape) {
       return std::make_unique<WidenedGemm>(shape);
     }
   } catch (const dnnl::error& error) {
-    const std::string message = absl::StrCat("oneDNN: ", Describe(shape), ": ", error.message);
+    const std::string message = absl::StrCat("oneDNN: ", shape.Describe(), ": ", error.message);
     return error.status == dnnl_out_of_memory ? absl::ResourceExhaustedError(message)
                                               : absl::UnimplementedError(message);
   }
-}
-
-}  // namespace
-
-absl::StatusOr<const Gemm*> Gemm::Get(const GemmShape& shape) {
-  static std::mutex mutex;
-  static auto& products = *new std::map<GemmShape, std::unique_ptr<const Gemm>>;
-  const std::lock_guard<std::mutex> lock(mutex);
-  std::unique_ptr<const Gemm>& product = products[shape];
-  if (product == nullptr) {
-    TESSERA_CHECK(shape.m > 0 && shape.n > 0 && shape.k > 0, Describe(shape));
-    TESSERA_ASSIGN_OR_RETURN(product, Make(shape));
-  }
-  return product.get();
 }
 
 bool BFloat16IsFast() {

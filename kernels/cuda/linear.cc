@@ -4,8 +4,7 @@
 #include "kernels/cuda/fused_product.h"
 #include "kernels/gelu.h"
 
-namespace tessera::kernels {
-namespace cuda {
+namespace tessera::kernels::cuda {
 
 decltype(kernels::GeluForward) GeluForward;
 
@@ -31,5 +30,4 @@ absl::Status LinearBackwardGelu(Lane& lane, const Tensor& d_y, const Tensor& wei
   return cuda::GeluForward(lane, pre_activation, x);
 }
 
-}  // namespace cuda
-}  // namespace tessera::kernels
+}  // namespace tessera::kernels::cuda

@@ -30,7 +30,6 @@ absl::Status EmptyProduct(Lane& lane, const Tensor* bias, const Tensor& c) {
 
 absl::Status MatMul(Lane& lane, const Tensor& a, Transpose transpose_a, const Tensor& b,
                     Transpose transpose_b, const Tensor* bias, const Tensor& c) {
-  TESSERA_CHECK(bias == nullptr || bias->dtype == a.dtype, "bias");
   if (c.elements() == 0) return absl::OkStatus();
   if (a.elements() == 0) return EmptyProduct(lane, bias, c);
   return FusedProduct(lane, a, transpose_a, b, transpose_b,
@@ -39,7 +38,6 @@ absl::Status MatMul(Lane& lane, const Tensor& a, Transpose transpose_a, const Te
 
 absl::Status MatMulAdd(Lane& lane, const Tensor& a, Transpose transpose_a, const Tensor& b,
                        Transpose transpose_b, const Tensor& c) {
-  TESSERA_CHECK(c.dtype == DType::kFloat32, "sums are fp32");
   if (c.elements() == 0 || a.elements() == 0) return absl::OkStatus();
   return FusedProduct(lane, a, transpose_a, b, transpose_b, Epilogue::kAdd, nullptr, nullptr, c);
 }

@@ -193,14 +193,6 @@ std::vector<std::string> Workplace::Files() const {
   return names;
 }
 
-std::string ReadFile(const std::filesystem::path& path) {
-  std::ifstream file(path, std::ios::binary);
-  // Unlike an iterator, this throws nothing where the file is of a process that ends.
-  std::ostringstream text;
-  text << file.rdbuf();
-  return text.str();
-}
-
 void WriteFile(const std::filesystem::path& path, const std::string& text) {
   std::ofstream(path, std::ios::binary) << text;
 }
@@ -235,12 +227,6 @@ std::vector<nlohmann::json> ReadMetrics(const std::filesystem::path& path) {
     EXPECT_TRUE(lines.back().is_object()) << line;
   }
   return lines;
-}
-
-bool IsAlive(pid_t process) {
-  // A zombie that nobody has waited for yet is dead too.
-  return kill(process, 0) == 0 &&
-         ReadFile("/proc/" + std::to_string(process) + "/stat").find(") Z ") == std::string::npos;
 }
 
 int CountErrors(const std::string& text) {

@@ -11,6 +11,7 @@
 #include <thread>
 #include <vector>
 
+#include "core/process_testing.h"
 #include "core/sanitizers.h"
 #include "nlohmann/json.hpp"
 
@@ -72,7 +73,6 @@ class Workplace {
   std::filesystem::path folder_;
 };
 
-std::string ReadFile(const std::filesystem::path& path);
 void WriteFile(const std::filesystem::path& path, const std::string& text);
 // A uint16 token file of llm.c whose header tells of `claimed` tokens.
 void WriteTokens(const std::filesystem::path& path, const std::vector<uint16_t>& tokens,
@@ -92,7 +92,6 @@ bool Eventually(Condition condition) {
   }
   return true;
 }
-bool IsAlive(pid_t process);
 // How often "tessera: error" starts a line.
 int CountErrors(const std::string& text);
 

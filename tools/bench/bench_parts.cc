@@ -17,6 +17,7 @@
 #include "sharding/trainer.h"
 #include "sharding/verify.h"
 #include "tools/bench/ceilings.h"
+#include "tools/bench/goal.h"
 #include "tools/bench/random_tokens.h"
 #include "tools/bench/spread.h"
 
@@ -37,9 +38,7 @@ double SecondsSince(Clock::time_point start) {
 int Cores() { return static_cast<int>(std::max(sysconf(_SC_NPROCESSORS_ONLN), 1L)); }
 
 void PrintGoal(double ratio, double goal, bool at_least) {
-  const bool met = at_least ? ratio >= goal : ratio <= goal;
-  std::printf("  ratio %.3f, goal %s %.2f: %s\n", ratio, at_least ? "at least" : "at most", goal,
-              met ? "met" : "missed");
+  std::printf("  ratio %.3f, %s\n", ratio, GoalText(ratio, goal, at_least).c_str());
 }
 
 }  // namespace

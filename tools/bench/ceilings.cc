@@ -1,8 +1,10 @@
 #include "tools/bench/ceilings.h"
 
-#include <algorithm>
 #include <chrono>
 #include <cstring>
+#include <utility>
+
+#include "tools/bench/spread.h"
 
 namespace tessera {
 namespace {
@@ -37,8 +39,7 @@ double CopyRate() {
   for (int i = 0; i < kTries; ++i) {
     seconds.push_back(SecondsOf([&] { std::memcpy(to.data(), from.data(), kBytes); }));
   }
-  std::sort(seconds.begin(), seconds.end());
-  return kBytes / seconds[kTries / 2];
+  return kBytes / SpreadOf(std::move(seconds)).median;
 }
 
 std::vector<Product> ProductsOfGpt2(int64_t layers, int64_t width, int64_t vocabulary,

@@ -27,8 +27,7 @@ void GpuReport::Add(const GpuFigure& figure) {
     std::printf(" %.3f", figure.ratio());
   }
   if (figure.goal) {
-    std::printf(", goal %s %.2f: %s", figure.at_least ? "at least" : "at most", *figure.goal,
-                figure.met() ? "met" : "missed");
+    std::printf(", %s", GoalText(figure.ratio(), *figure.goal, figure.at_least).c_str());
   }
   std::printf("\n");
   std::fflush(stdout);

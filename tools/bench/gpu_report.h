@@ -7,6 +7,7 @@
 
 #include "absl/status/status.h"
 #include "nlohmann/json.hpp"
+#include "tools/bench/goal.h"
 #include "tools/bench/spread.h"
 
 namespace tessera {
@@ -23,7 +24,7 @@ struct GpuFigure {
   bool at_least = true;
 
   double ratio() const { return against.empty() ? value.median : value.median / ceiling; }
-  bool met() const { return !goal || (at_least ? ratio() >= *goal : ratio() <= *goal); }
+  bool met() const { return !goal || MeetsGoal(ratio(), *goal, at_least); }
 };
 
 // Prints figures as they come, a line each, and keeps them.

@@ -6,13 +6,12 @@
 #include <chrono>
 #include <cstdlib>
 #include <filesystem>
-#include <fstream>
-#include <sstream>
 #include <string>
 #include <thread>
 #include <vector>
 
 #include "core/mpi_communicator.h"
+#include "core/process_testing.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "tools/launch/mpirun_errors.h"
@@ -25,20 +24,6 @@ using ::testing::HasSubstr;
 using ::testing::MatchesRegex;
 using ::testing::StartsWith;
 using Clock = std::chrono::steady_clock;
-
-std::string ReadFile(const std::filesystem::path& path) {
-  std::ifstream file(path);
-  // Unlike an iterator, this throws nothing where the file is of a process that ends.
-  std::ostringstream text;
-  text << file.rdbuf();
-  return text.str();
-}
-
-bool IsAlive(pid_t process) {
-  // A zombie that nobody has waited for yet is dead too.
-  return kill(process, 0) == 0 &&
-         ReadFile("/proc/" + std::to_string(process) + "/stat").find(") Z ") == std::string::npos;
-}
 
 template <typename Condition>
 bool Eventually(Condition condition) {

@@ -13,7 +13,6 @@
 #include "tests/cuda_on_cpu/bugs/expected.h"
 #include "tests/cuda_on_cpu/bugs/program.h"
 #include "tests/cuda_on_cpu/random.h"
-#include "tests/cuda_on_cpu/report.h"
 
 // Runs each program, with and without its bug, in a process of its own for each seed,
 // and counts what shows the bug.
@@ -24,21 +23,6 @@ constexpr int kWrongResult = 3;
 
 constexpr Mode kMode = CurrentMode();
 constexpr int kSeeds = kMode == Mode::kPlain ? 40 : kMode == Mode::kAddress ? 20 : 5;
-
-Outcome OutcomeOf(int status) {
-  // By a signal: an address that is not mapped, or not aligned.
-  if (!WIFEXITED(status)) return Outcome::kCrash;
-  switch (WEXITSTATUS(status)) {
-    case 0:
-      return Outcome::kRight;
-    case kWrongResult:
-      return Outcome::kWrong;
-    case kReportStatus:
-      return Outcome::kReport;
-    default:
-      return Outcome::kSanitizer;
-  }
-}
 
 Outcome RunOnce(const Program& program, bool bug, int seed) {
   const pid_t child = fork();
@@ -52,7 +36,7 @@ Outcome RunOnce(const Program& program, bool bug, int seed) {
   }
   int status = 0;
   waitpid(child, &status, 0);
-  return OutcomeOf(status);
+  return OutcomeOf(status, kWrongResult);
 }
 
 using Counts = std::map<Outcome, int>;

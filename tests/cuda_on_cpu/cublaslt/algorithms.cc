@@ -1,6 +1,6 @@
 #include <cstring>
 
-#include "tests/cuda_on_cpu/cublaslt/descriptors.h"
+#include "tests/cuda_on_cpu/cublaslt/epilogue.h"
 
 using namespace tessera::cuda_on_cpu;  // NOLINT: these are C's
 
@@ -11,7 +11,6 @@ constexpr size_t kWorkspaces[] = {size_t{1} << 20, size_t{64} << 10, 0};
 
 // The auxiliary matrix of an epilogue wants columns of a multiple of 8 elements.
 bool HasUsableStride(const MatmulDescriptor& operation) {
-  constexpr uint32_t kAuxiliary = 128;
   return (operation.epilogue & kAuxiliary) == 0 || operation.auxiliary_leading % 8 == 0;
 }
 

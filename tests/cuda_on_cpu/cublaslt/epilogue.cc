@@ -12,7 +12,6 @@ namespace {
 // cuBLASLt's epilogues are combinations of these.
 constexpr uint32_t kAddBias = CUBLASLT_EPILOGUE_BIAS;
 constexpr uint32_t kGelu = CUBLASLT_EPILOGUE_GELU;
-constexpr uint32_t kAuxiliary = 128;
 constexpr uint32_t kGeluGradient = CUBLASLT_EPILOGUE_DGELU & ~kAuxiliary;
 constexpr uint32_t kBiasGradient = CUBLASLT_EPILOGUE_DGELU_BGRAD & ~CUBLASLT_EPILOGUE_DGELU;
 constexpr uint32_t kSumA = CUBLASLT_EPILOGUE_BGRADA;

@@ -8,6 +8,9 @@
 
 namespace tessera::cuda_on_cpu {
 
+// Of epilogues that have an auxiliary matrix.
+inline constexpr uint32_t kAuxiliary = 128;
+
 // What is done with a product before it is stored, of a descriptor.
 class Epilogue {
  public:
