@@ -13,6 +13,10 @@ namespace tessera {
 // and a chunk never straddles two shards.
 inline constexpr int64_t kChunkElements = 1024;
 
+// Where the optimizer's state is cut in parts and tiles: a multiple of a chunk, and of
+// what the NVMe tier moves, for elements of two bytes or more.
+inline constexpr int64_t kTileAlignment = 2 * kChunkElements;
+
 // Parameters start on multiples of this many elements: 64 bytes in bf16, without
 // which a matrix product on them takes nearly twice as long.
 inline constexpr int64_t kParameterAlignment = 32;

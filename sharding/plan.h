@@ -7,6 +7,7 @@
 
 #include "absl/strings/string_view.h"
 #include "models/module.h"
+#include "offload/placement.h"
 #include "offload/tier.h"
 #include "sharding/partition.h"
 
@@ -141,6 +142,10 @@ struct PlanOptions {
   int prefetch = 1;                          // units gathered ahead
   int64_t bucket_bytes = int64_t{32} << 20;  // most that one exchange receives
   bool recompute = false;
+  Offload offload;
+  // The most elements of the optimizer's state that are moved and updated at once;
+  // a multiple of kTileAlignment.
+  int64_t tile_elements = int64_t{4} << 20;
   // What libraries want of the device while they compute (LibraryWorkspaceBytes).
   int64_t library_workspace_bytes = 0;
 };

@@ -3,6 +3,7 @@
 
 #include <array>
 
+#include "offload/placement.h"
 #include "offload/tier.h"
 #include "sharding/plan.h"
 
@@ -16,6 +17,7 @@ struct Price {
   TierBytes peak;                  // the arenas
   int64_t bytes_sent = 0;          // gathers and exchanges, in one step
   int64_t control_bytes_sent = 0;  // losses and norm
+  TierTraffic traffic;             // between the rank's tiers, in one step
 };
 Price PriceOf(const Plan& plan);
 
