@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "core/device.h"
+#include "core/host_lane.h"
 
 namespace tessera {
 
@@ -34,6 +35,7 @@ class CpuDevice final : public Device {
   std::unique_ptr<Event> CreateEvent() override;
   Lane& lane(int index) override;
   int lanes() const override { return static_cast<int>(lanes_.size()); }
+  Lane& host_lane() override { return host_lane_; }
   void UseLibraryWorkspace(std::byte* /*workspace*/) override {}
   void OnFailure(std::function<void(const absl::Status&)> callback) override;
   absl::Status Join() override;
@@ -52,6 +54,7 @@ class CpuDevice final : public Device {
   const CpuDeviceOptions options_;
   ThreadPool pool_;
   ThreadPool own_thread_{1};
+  HostLane host_lane_{pool_};
 
   std::atomic<bool> failed_ = false;
   std::mutex failure_mutex_;

@@ -13,6 +13,7 @@
 
 #include "core/cuda_lane.h"
 #include "core/device.h"
+#include "core/host_lane.h"
 
 namespace tessera {
 
@@ -46,6 +47,7 @@ class CudaDevice final : public Device {
   std::unique_ptr<Event> CreateEvent() override;
   Lane& lane(int index) override;
   int lanes() const override { return static_cast<int>(streams_.size()); }
+  Lane& host_lane() override { return host_lane_; }
   void UseLibraryWorkspace(std::byte* workspace) override { library_workspace_ = workspace; }
   void OnFailure(std::function<void(const absl::Status&)> callback) override;
   absl::Status Join() override;
@@ -87,6 +89,7 @@ class CudaDevice final : public Device {
   std::string name_;
   std::string bus_id_;
   ThreadPool pool_;
+  HostLane host_lane_{pool_};
   std::vector<Memory> memory_;
   std::vector<std::unique_ptr<Stream>> streams_;
   std::byte* library_workspace_ = nullptr;

@@ -52,8 +52,8 @@ class Lane {
   virtual void Enqueue(std::function<absl::Status()> work) = 0;
 
   // Runs `work` on a thread of the host, once all that was enqueued before is
-  // done; what is enqueued later waits for it. It must not call kernels or
-  // collectives. Failures as above.
+  // done; what is enqueued later waits for it. It must not call collectives, and
+  // kernels with Device::host_lane() alone. Failures as above.
   virtual void EnqueueHost(std::function<absl::Status()> work) = 0;
 
   virtual void Record(Event& event) = 0;
@@ -90,6 +90,9 @@ class Device {
   // 0 <= index < lanes().
   virtual Lane& lane(int index) = 0;
   virtual int lanes() const = 0;
+
+  // With which host work calls kernels, on MemoryKind::kHost: several at once may.
+  virtual Lane& host_lane() = 0;
 
   // Gives libraries LibraryWorkspaceBytes(backend()) of the device's memory, before any
   // work.

@@ -9,24 +9,18 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
+#include "offload/io_queue.h"
+#include "offload/tier.h"
 
 namespace tessera {
-
-// Offsets in the file, addresses in memory and, but for a transfer's end, sizes are
-// multiples of this many bytes: what direct I/O asks for on every common disk.
-inline constexpr int64_t kNvmeAlignment = 4096;
 
 // The NVMe tier of one rank: a file that has its full size before the first step, and
 // that has no name, so it vanishes with the process however that ends.
 class NvmeFile {
  public:
-  // Bytes between a place in memory and a place in the file. Whole multiples of
-  // kNvmeAlignment are moved, so both sides have room for the rest of the last.
-  struct Transfer {
-    std::byte* memory = nullptr;
-    int64_t offset = 0;
-    int64_t bytes = 0;
-  };
+  // Whole multiples of kNvmeAlignment are moved, so both sides have room for the rest
+  // of the last.
+  using Transfer = IoRange;
 
   // Makes a file of `bytes` in `folder`, which must exist; several runs and ranks may
   // share it. NotFound, PermissionDenied, ResourceExhausted (a full disk, a quota, a

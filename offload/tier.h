@@ -9,8 +9,7 @@
 namespace tessera {
 
 // Where bytes of a run may live. The host's holds what host work reads and writes
-// (batches, losses, the clip factor); NVMe is there for capacities and reports, and
-// holds nothing as yet.
+// (batches, losses, the clip factor) and, like NVMe, what is placed there.
 enum class Tier : uint8_t { kDevice, kHost, kNvme };
 
 inline constexpr std::array<Tier, 3> kTiers = {Tier::kDevice, Tier::kHost, Tier::kNvme};
@@ -19,6 +18,11 @@ inline absl::string_view NameOf(Tier tier) {
   constexpr std::array<absl::string_view, kTiers.size()> kNames = {"device", "host", "nvme"};
   return kNames[static_cast<size_t>(tier)];
 }
+
+// In the NVMe tier offsets, and sizes but for a transfer's end, are multiples of this
+// many bytes, and so are addresses of the memory on the other side: what direct I/O
+// asks for on every common disk.
+inline constexpr int64_t kNvmeAlignment = 4096;
 
 // Bytes of every tier.
 struct TierBytes {

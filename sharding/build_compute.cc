@@ -9,9 +9,9 @@ void Builder::StageBatches() {
   for (int a = 0; a < options_.accumulation; ++a) {
     std::vector<int>& fields = fields_.emplace_back();
     for (const TensorSpec& field : model_.fields) {
-      fields.push_back(AddHostBuffer(absl::StrCat("field.", field.name, ".", a),
-                                     Category::kActivations,
-                                     options_.micro_sequences * BytesOf(field)));
+      fields.push_back(AddBufferIn(Tier::kHost, absl::StrCat("field.", field.name, ".", a),
+                                   Category::kActivations,
+                                   options_.micro_sequences * BytesOf(field)));
     }
     Instruction& stage = Add(Operation::kStageBatch, LaneKind::kHost);
     stage.micro_step = a;
@@ -20,23 +20,33 @@ void Builder::StageBatches() {
     }
   }
   const int64_t losses = options_.accumulation * SizeOf(DType::kFloat64);
-  losses_ = AddHostBuffer("losses", Category::kActivations, losses);
+  losses_ = AddBufferIn(Tier::kHost, "losses", Category::kActivations, losses);
 }
 
+// Brings units to where they are whole: from where they live in, and at stage 3
+// together. Nothing earlier than planned, or memory would be held for longer.
 void Builder::Gathers(int position) {
   for (; next_span_ < spans_.size() && spans_[next_span_].issue <= position; ++next_span_) {
     const int unit = spans_[next_span_].unit;
-    const int buffer =
-        AddBuffer(absl::StrCat("gathered.", model_.units[unit].name, ".", next_span_),
-                  Category::kCommunication, partition(unit).padded * element());
+    const std::string name = absl::StrCat(model_.units[unit].name, ".", next_span_);
+    const int buffer = AddBuffer(absl::StrCat("gathered.", name), Category::kCommunication,
+                                 partition(unit).padded * element());
     gathered_.push_back(buffer);
     if (empty(unit)) continue;
     const int after = LastCompute();
+    int shard = parameters_[unit];
+    if (layout_.ParametersOf(unit) != Tier::kDevice) {
+      if (parameters_sharded()) {
+        shard = AddBuffer(absl::StrCat("shard.", name), Category::kCommunication,
+                          plan_.buffers[shard].bytes);
+      }
+      CopyIn({.unit = unit}, parameters_[unit], parameters_sharded() ? shard : buffer, after);
+    }
+    if (!parameters_sharded()) continue;
     Instruction& gather = Add(Operation::kGatherParameters, LaneKind::kCommunication);
     gather.unit = unit;
-    // Not earlier than planned, or memory would be held for longer than planned.
     if (after >= 0) gather.waits.push_back(after);
-    gather.reads.push_back(Whole(Role::kShard, parameters_[unit]));
+    gather.reads.push_back(Whole(Role::kShard, shard));
     gather.writes.push_back(Whole(Role::kWhole, buffer));
   }
   for (size_t s = 0; s < next_span_; ++s) {
@@ -47,9 +57,11 @@ void Builder::Gathers(int position) {
 void Builder::Releases(int position) {
   for (const Span& span : spans_) {
     if (span.last != position || empty(span.unit)) continue;
-    Instruction& release = Add(Operation::kRelease, LaneKind::kCompute);
-    release.unit = span.unit;
-    release.writes.push_back(Whole(Role::kWhole, whole_[span.unit]));
+    if (parameters_sharded()) {
+      Instruction& release = Add(Operation::kRelease, LaneKind::kCompute);
+      release.unit = span.unit;
+      release.writes.push_back(Whole(Role::kWhole, whole_[span.unit]));
+    }
     whole_[span.unit] = parameters_[span.unit];
   }
 }
@@ -106,7 +118,8 @@ void Builder::Forward(const Position& at, bool recompute) {
     saved_[at.call] = saved;
   }
   if (predicts) {
-    prediction_ = AddHostBuffer("prediction", Category::kActivations, BytesOf(footprint.output));
+    prediction_ =
+        AddBufferIn(Tier::kHost, "prediction", Category::kActivations, BytesOf(footprint.output));
     forward.writes.push_back(Whole(Role::kPrediction, prediction_));
   } else if (last) {
     forward.writes.push_back(Loss(at));

@@ -11,23 +11,25 @@ constexpr int64_t kSumElement = SizeOf(DType::kFloat32);
 
 }  // namespace
 
-// The buffer in which a unit's leaf of the micro-step is assembled. Where the
-// gradient is sharded it is a passing one: it waits until all but the latest of
-// the leaves before it have been summed, so two at most are alive.
+// The buffer in which a unit's leaf of the micro-step is assembled. It is a passing one
+// where the gradient is sharded, or goes elsewhere once it is finished; if it is then
+// read in another lane, it waits until all but the latest of the leaves before it have
+// been read, so two at most are alive.
 int Builder::BeginLeaf(int unit, int micro_step) {
   if (leaf_[unit] >= 0) return leaf_[unit];
-  leaf_[unit] = gradients_sharded()
+  const bool goes = layout_.GradientOf(unit) != Tier::kDevice;
+  leaf_[unit] = gradients_sharded() || (goes && accumulates_first())
                     ? AddBuffer(absl::StrCat("leaf.", model_.units[unit].name, ".", micro_step),
                                 Category::kCommunication, partition(unit).padded * element(),
-                                partition(unit).shard * element())
+                                alone() ? 0 : partition(unit).shard * element())
                     : gradients_[unit];
   const std::vector<ElementRange> padding = PaddingOf(partition(unit));
   if (padding.empty()) return leaf_[unit];
   Instruction& clear = Add(Operation::kClearPadding, LaneKind::kCompute);
   clear.unit = unit;
   clear.micro_step = micro_step;
-  if (gradients_sharded() && leaf_sums_.size() >= 2) {
-    clear.waits.push_back(leaf_sums_[leaf_sums_.size() - 2]);
+  if (LeafPasses(unit)) {
+    WaitForLastButOne(leaf_ends_, static_cast<int>(plan_.instructions.size()) - 1);
   }
   for (const ElementRange& range : padding) {
     clear.writes.push_back(
@@ -45,8 +47,8 @@ void Builder::AddGradientWrites(const Position& at, Instruction* backward) {
       const int leaf = BeginLeaf(unit, at.micro_step);
       backward->writes.push_back(
           Slice(Role::kParameterGradient, leaf, unit, parameter, element(), index));
-      if (gradients_sharded() && leaf_sums_.size() >= 2) {
-        backward->waits.push_back(leaf_sums_[leaf_sums_.size() - 2]);
+      if (LeafPasses(unit) && leaf_ends_.size() >= 2) {
+        backward->waits.push_back(leaf_ends_[leaf_ends_.size() - 2]);
       }
       continue;
     }
@@ -88,19 +90,18 @@ void Builder::Fold(int unit, int parameter, int micro_step) {
 void Builder::ReduceLeaf(int unit, int micro_step) {
   const bool last = micro_step + 1 == options_.accumulation;
   if (accumulates_first()) Accumulate(unit, micro_step);
-  if (alone()) return;
   if (gradients_sharded()) {
     ExchangeAndSum(unit, micro_step, leaf_[unit]);
-    return;
+  } else if (last && !alone()) {
+    ExchangeAndSum(unit, micro_step, accumulates_first() ? total_.at(unit) : leaf_[unit]);
+    if (options_.stage == 0) {
+      Instruction& gather = Add(Operation::kGatherGradient, LaneKind::kCommunication);
+      gather.unit = unit;
+      gather.reads.push_back(Own(Role::kShard, gradients_[unit]));
+      gather.writes.push_back(Others(Role::kWhole, gradients_[unit]));
+    }
   }
-  if (!last) return;
-  ExchangeAndSum(unit, micro_step, accumulates_first() ? total_.at(unit) : leaf_[unit]);
-  if (options_.stage == 0) {
-    Instruction& gather = Add(Operation::kGatherGradient, LaneKind::kCommunication);
-    gather.unit = unit;
-    gather.reads.push_back(Own(Role::kShard, gradients_[unit]));
-    gather.writes.push_back(Others(Role::kWhole, gradients_[unit]));
-  }
+  if (last) FinishGradient(unit);
 }
 
 // Stages 0 and 1, and a rank alone: the counter is the rank's own, over whole
@@ -108,18 +109,70 @@ void Builder::ReduceLeaf(int unit, int micro_step) {
 // exchange follows, in the gradient itself.
 void Builder::Accumulate(int unit, int micro_step) {
   const bool last = micro_step + 1 == options_.accumulation;
+  const bool on_host = layout_.SumsOnHost(unit);
+  int leaf = leaf_[unit];
+  if (on_host) {
+    leaf = AddBufferIn(Tier::kHost, absl::StrCat("host_", plan_.buffers[leaf].name),
+                       Category::kCommunication, plan_.buffers[leaf].bytes);
+    leaf_ends_.push_back(MoveWhole(Operation::kCopyOut, {.unit = unit, .micro_step = micro_step},
+                                   leaf_[unit], leaf));
+    WaitForLastButOne(host_sums_, leaf_ends_.back());
+  }
   const std::vector<Access> before = Slots(unit, micro_step, 0, partition(unit).padded);
   const std::vector<Access> after =
       last ? std::vector<Access>() : Slots(unit, micro_step + 1, 0, partition(unit).padded);
-  Instruction& accumulate = Add(Operation::kAccumulate, LaneKind::kCompute);
+  Instruction& accumulate =
+      Add(Operation::kAccumulate, on_host ? LaneKind::kHostCompute : LaneKind::kCompute);
   accumulate.unit = unit;
   accumulate.micro_step = micro_step;
-  accumulate.reads.push_back(Whole(Role::kLeaf, leaf_[unit]));
+  accumulate.reads.push_back(Whole(Role::kLeaf, leaf));
   accumulate.reads.insert(accumulate.reads.end(), before.begin(), before.end());
   accumulate.writes = after;
+  if (on_host) host_sums_.push_back(static_cast<int>(plan_.instructions.size()) - 1);
   if (!last) return;
-  total_[unit] = alone() ? gradients_[unit] : before.front().buffer;
-  accumulate.writes.push_back(Whole(Role::kTotal, total_[unit]));
+  total_[unit] = on_host ? HostGradient(unit) : alone() ? gradients_[unit] : before.front().buffer;
+  plan_.instructions.back().writes.push_back(Whole(Role::kTotal, total_[unit]));
+  if (on_host && layout_.GradientOf(unit) == Tier::kNvme) {
+    WaitForLastButOne(writes_behind_, host_sums_.back());
+  }
+}
+
+// Room on the host for what this rank updates with of a unit's finished gradient.
+int Builder::HostGradient(int unit) {
+  const UnitPartition& p = partition(unit);
+  const bool home = layout_.GradientOf(unit) == Tier::kHost;
+  const int buffer =
+      AddBufferIn(Tier::kHost, absl::StrCat("gradient_host.", model_.units[unit].name),
+                  home ? Category::kGradients : Category::kCommunication,
+                  layout_.StateElements(unit) * element());
+  // A part of it is this rank's share of the norm.
+  if (!alone() && options_.stage == 0) plan_.buffers[buffer].shard_bytes = p.shard * element();
+  return buffer;
+}
+
+// Where the gradient does not wait on the device for its update: sends it away, and
+// takes its norm on the way.
+void Builder::FinishGradient(int unit) {
+  const Tier tier = layout_.GradientOf(unit);
+  if (tier == Tier::kDevice) return;
+  const Purpose purpose = {.unit = unit};
+  int gradient = -1;
+  if (layout_.SumsOnHost(unit)) {
+    gradient = total_.at(unit);
+  } else {
+    gradient = HostGradient(unit);
+    const Access finished = optimizer_sharded() ? Own(Role::kMoved, gradients_[unit])
+                                                : Whole(Role::kMoved, gradients_[unit]);
+    leaf_ends_.push_back(
+        Move(Operation::kCopyOut, purpose, {{finished, Whole(Role::kMoved, gradient)}}));
+    if (tier == Tier::kNvme) WaitForLastButOne(writes_behind_, leaf_ends_.back());
+  }
+  HostSquareNorm(unit, gradient);
+  gradient_home_[unit] = gradient;
+  if (tier == Tier::kHost) return;
+  gradient_home_[unit] = AddBufferIn(tier, absl::StrCat("gradient_nvme.", model_.units[unit].name),
+                                     Category::kGradients, plan_.buffers[gradient].bytes);
+  WriteBehind(purpose, gradient, gradient_home_[unit]);
 }
 
 // One exchange and one sum per piece of the shards, so that what is received at
@@ -169,7 +222,7 @@ void Builder::ExchangeAndSum(int unit, int micro_step, int buffer) {
       plan_.instructions.push_back(std::move(*instruction));
     }
   }
-  leaf_sums_.push_back(static_cast<int>(plan_.instructions.size()) - 1);
+  leaf_ends_.push_back(static_cast<int>(plan_.instructions.size()) - 1);
 }
 
 // What the unit's counter holds after `leaves`, restricted to some elements.
@@ -186,6 +239,7 @@ std::vector<Access> Builder::Slots(int unit, int64_t leaves, int64_t first_eleme
                                  level == kernels::kOpenGroup ? "open" : absl::StrCat(level)),
                     Category::kPartialSums, (whole ? p.padded : p.shard) * kSumElement,
                     whole && !alone() ? p.shard * kSumElement : 0);
+      if (layout_.SumsOnHost(unit)) plan_.buffers[slot->second].tier = Tier::kHost;
     }
     slots.push_back({Role::kSlot, slot->second, first_element * kSumElement, elements * kSumElement,
                      Scope::kRange, level});

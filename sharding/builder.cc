@@ -18,6 +18,18 @@ absl::Status CheckOptions(const PlanOptions& options) {
   TESSERA_RETURN_IF_ERROR(positive("accumulation", options.accumulation));
   TESSERA_RETURN_IF_ERROR(positive("sum_group", options.sum_group));
   TESSERA_RETURN_IF_ERROR(positive("bucket_bytes", options.bucket_bytes));
+  if (options.tile_elements < 1 || options.tile_elements % kTileAlignment != 0) {
+    return absl::InvalidArgumentError(absl::StrCat("tile_elements is ", options.tile_elements,
+                                                   "; it must be a multiple of ", kTileAlignment));
+  }
+  for (const auto& [name, placement] : {std::pair("optimizer", options.offload.optimizer),
+                                        std::pair("gradients", options.offload.gradients),
+                                        std::pair("parameters", options.offload.parameters),
+                                        std::pair("activations", options.offload.activations)}) {
+    if (placement.fraction >= 0 && placement.fraction <= 1) continue;
+    return absl::InvalidArgumentError(absl::StrCat(
+        "offload.", name, ".fraction is ", placement.fraction, "; it must be between 0 and 1"));
+  }
   if (options.prefetch < 0) {
     return absl::InvalidArgumentError(
         absl::StrCat("prefetch is ", options.prefetch, "; it must not be negative"));
@@ -27,6 +39,19 @@ absl::Status CheckOptions(const PlanOptions& options) {
         absl::StrCat("stage is ", options.stage, "; it must be 0, 1, 2 or 3"));
   }
   return absl::OkStatus();
+}
+
+absl::string_view NameOfState(Role role) {
+  switch (role) {
+    case Role::kMaster:
+      return "master";
+    case Role::kMomentum:
+      return "momentum";
+    case Role::kVariance:
+      return "variance";
+    default:
+      return "parameters";
+  }
 }
 
 }  // namespace
@@ -63,7 +88,7 @@ absl::StatusOr<Plan> BuildPlan(const Model& model, const PlanOptions& options) {
 
 Builder::Builder(const Model& model, const PlanOptions& options,
                  std::vector<UnitPartition> partitions)
-    : model_(model), options_(options), uses_(model) {
+    : model_(model), options_(options), uses_(model), layout_(model, options, partitions) {
   plan_.options = options;
   plan_.partitions = std::move(partitions);
   for (const Call& call : model.calls) {
@@ -73,8 +98,11 @@ Builder::Builder(const Model& model, const PlanOptions& options,
     footprints_.back() = model.predictor->Measure(options.micro_sequences);
   }
   sequence_ = SequenceOf(model, options);
-  if (parameters_sharded()) spans_ = GatherSpans(model, uses_, sequence_, options);
+  std::vector<bool> arrives;
+  for (int u = 0; u < units(); ++u) arrives.push_back(Arrives(u));
+  spans_ = GatherSpans(model, uses_, sequence_, options, arrives);
   hidden_.assign(model.calls.size(), -1);
+  kept_.assign(model.calls.size(), -1);
   saved_.assign(model.calls.size(), -1);
 }
 
@@ -84,6 +112,7 @@ Plan Builder::Build() {
   for (size_t p = 0; p < sequence_.size(); ++p) {
     const Position& at = sequence_[p];
     Gathers(static_cast<int>(p));
+    ReturnInputs(static_cast<int>(p));
     if (p == 0 || sequence_[p - 1].micro_step != at.micro_step) {
       leaf_.assign(model_.units.size(), -1);
     }
@@ -92,12 +121,16 @@ Plan Builder::Build() {
       Backward(at);
     } else {
       Forward(at, /*recompute=*/false);
+      KeepInput(at);
     }
     Releases(static_cast<int>(p));
     if (at.backward) FoldAndReduce(at);
   }
   if (train()) {
-    FinishTraining();
+    FinishStep();
+    for (int u = 0; u < units(); ++u) {
+      if (!empty(u)) Update(u);
+    }
   } else {
     FinishForward();
   }
@@ -116,9 +149,9 @@ int Builder::AddBuffer(std::string name, Category category, int64_t bytes, int64
   return static_cast<int>(plan_.buffers.size()) - 1;
 }
 
-int Builder::AddHostBuffer(std::string name, Category category, int64_t bytes) {
+int Builder::AddBufferIn(Tier tier, std::string name, Category category, int64_t bytes) {
   const int buffer = AddBuffer(std::move(name), category, bytes);
-  plan_.buffers[buffer].tier = Tier::kHost;
+  plan_.buffers[buffer].tier = tier;
   return buffer;
 }
 
@@ -150,6 +183,13 @@ Access Builder::Others(Role role, int buffer) const {
   return {role, buffer, 0, plan_.buffers[buffer].shard_bytes, Scope::kOthers};
 }
 
+Access Builder::Part(Role role, int buffer, int64_t first, int64_t elements,
+                     int64_t element_bytes) const {
+  const bool own = optimizer_sharded() && plan_.buffers[buffer].shard_bytes > 0;
+  return {role, buffer, first * element_bytes, elements * element_bytes,
+          own ? Scope::kOwn : Scope::kRange};
+}
+
 Access Builder::Slice(Role role, int buffer, int unit, int parameter, int64_t element_bytes,
                       int index) const {
   const UnitPartition& unit_partition = partition(unit);
@@ -162,24 +202,33 @@ Access Builder::Slice(Role role, int buffer, int unit, int parameter, int64_t el
 }
 
 void Builder::AddState() {
-  for (int u = 0; u < units(); ++u) {
-    const std::string& name = model_.units[u].name;
-    const UnitPartition& p = partition(u);
-    const int64_t shard_bytes = alone() ? 0 : p.shard * element();
-    if (parameters_sharded()) {
-      parameters_.push_back(AddBuffer(absl::StrCat("parameters.", name), Category::kParameters,
-                                      p.shard * element(), 0, true));
-    } else {
-      parameters_.push_back(AddBuffer(absl::StrCat("parameters.", name), Category::kParameters,
-                                      p.padded * element(), shard_bytes, true));
+  plan_.state = layout_.state();
+  parameters_.resize(model_.units.size());
+  device_state_.resize(model_.units.size());
+  offloaded_state_.resize(model_.units.size());
+  for (StatePart& part : plan_.state) {
+    const UnitPartition& p = partition(part.unit);
+    const bool is_parameter = part.role == Role::kParameter;
+    const int64_t size = is_parameter ? element() : SizeOf(DType::kFloat32);
+    const absl::string_view place = part.tier == Tier::kDevice ? "" : NameOf(part.tier);
+    part.buffer = AddBufferIn(part.tier,
+                              absl::StrCat(NameOfState(part.role), place.empty() ? "" : "_", place,
+                                           ".", model_.units[part.unit].name),
+                              is_parameter ? Category::kParameters : Category::kOptimizer,
+                              part.elements * size);
+    Buffer& buffer = plan_.buffers[part.buffer];
+    buffer.persistent = true;
+    if (is_parameter) {
+      parameters_[part.unit] = part.buffer;
+      const bool in_shards = part.tier == Tier::kDevice && !parameters_sharded() && !alone();
+      if (in_shards) buffer.shard_bytes = p.shard * size;
+      continue;
     }
-    const int64_t state = (optimizer_sharded() ? p.shard : p.padded) * SizeOf(DType::kFloat32);
-    const auto add = [&](absl::string_view kind) {
-      return AddBuffer(absl::StrCat(kind, ".", name), Category::kOptimizer, state, 0, true);
-    };
-    if (has_master()) masters_.push_back(add("master"));
-    momenta_.push_back(add("momentum"));
-    variances_.push_back(add("variance"));
+    const bool on_device = part.first < layout_.DeviceElements(part.unit);
+    OptimizerState& state = (on_device ? device_state_ : offloaded_state_)[part.unit];
+    (part.role == Role::kMaster     ? state.master
+     : part.role == Role::kMomentum ? state.momentum
+                                    : state.variance) = part.buffer;
   }
   if (options_.library_workspace_bytes > 0) {
     AddBuffer(std::string(kLibraryWorkspace), Category::kWorkspace,
@@ -187,8 +236,14 @@ void Builder::AddState() {
   }
   whole_ = parameters_;
   if (!train()) return;
+  gradient_home_.assign(model_.units.size(), -1);
+  updated_.assign(model_.units.size(), -1);
   for (int u = 0; u < units(); ++u) {
     const UnitPartition& p = partition(u);
+    if (layout_.SumsOnHost(u)) {
+      gradients_.push_back(-1);
+      continue;
+    }
     gradients_.push_back(AddBuffer(absl::StrCat("gradient.", model_.units[u].name),
                                    Category::kGradients,
                                    (gradients_sharded() ? p.shard : p.padded) * element(),

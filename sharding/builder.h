@@ -9,6 +9,7 @@
 
 #include "absl/status/statusor.h"
 #include "models/module.h"
+#include "sharding/layout.h"
 #include "sharding/plan.h"
 #include "sharding/uses.h"
 
@@ -17,7 +18,8 @@ namespace tessera {
 // Lists a step's buffers and instructions, in an order in which one thread
 // could run them. The parts: persistent state (builder.cc), the computations
 // and gathers (build_compute.cc), the gradient's way to its sum
-// (build_gradient.cc), and the end of the step (build_update.cc).
+// (build_gradient.cc), the moves of what lives off the device (build_offload.cc), and
+// the end of the step (build_norm.cc, build_update.cc).
 class Builder {
  public:
   Builder(const Model& model, const PlanOptions& options, std::vector<UnitPartition> partitions);
@@ -34,7 +36,10 @@ class Builder {
   bool accumulates_first() const {
     return options_.accumulation > 1 && (alone() || options_.stage < 2);
   }
-  bool has_master() const { return model_.dtype != DType::kFloat32; }
+  // Whether a unit's parameters are somewhere else until they are used.
+  bool Arrives(int unit) const {
+    return parameters_sharded() || layout_.ParametersOf(unit) != Tier::kDevice;
+  }
   int64_t element() const { return SizeOf(model_.dtype); }
   int units() const { return static_cast<int>(model_.units.size()); }
   bool empty(int unit) const { return plan_.partitions[unit].padded == 0; }
@@ -42,11 +47,12 @@ class Builder {
 
   int AddBuffer(std::string name, Category category, int64_t bytes, int64_t shard_bytes = 0,
                 bool persistent = false);
-  // One that host work reads or writes.
-  int AddHostBuffer(std::string name, Category category, int64_t bytes);
+  int AddBufferIn(Tier tier, std::string name, Category category, int64_t bytes);
   Instruction& Add(Operation operation, LaneKind lane);
   int LastCompute() const;
   Access Whole(Role role, int buffer, int index = 0) const;
+  // Elements [first, first + elements) of what this rank updates of a unit.
+  Access Part(Role role, int buffer, int64_t first, int64_t elements, int64_t element_bytes) const;
   Access Own(Role role, int buffer) const;
   Access Others(Role role, int buffer) const;
   Access Slice(Role role, int buffer, int unit, int parameter, int64_t element_bytes,
@@ -68,6 +74,30 @@ class Builder {
     return train() && options_.recompute && model_.calls[call].recomputable;
   }
 
+  // build_offload.cc
+  struct Ranges {
+    Access from, to;
+  };
+  struct Ring {
+    std::vector<int> buffers;
+    size_t next = 0;
+  };
+  // What a move is for, as its trace says.
+  struct Purpose {
+    int unit = -1, call = -1, micro_step = -1;
+  };
+  int Move(Operation operation, const Purpose& purpose, const std::vector<Ranges>& ranges);
+  int MoveWhole(Operation operation, const Purpose& purpose, int from, int to);
+  // One of a few buffers that take turns, with room for `bytes`.
+  int NextOf(absl::string_view kind, Tier tier, int64_t bytes);
+  // Of the transients of a kind that are filled and emptied by turns, two at most are
+  // alive: the next waits until the last but one is empty.
+  void WaitForLastButOne(const std::vector<int>& ends, int instruction);
+  void WriteBehind(const Purpose& purpose, int from, int to);
+  void CopyIn(const Purpose& purpose, int home, int to, int after);
+  void KeepInput(const Position& at);
+  void ReturnInputs(int position);
+
   // build_gradient.cc
   int BeginLeaf(int unit, int micro_step);
   void AddGradientWrites(const Position& at, Instruction* backward);
@@ -75,16 +105,33 @@ class Builder {
   void FoldAndReduce(const Position& at);
   void ReduceLeaf(int unit, int micro_step);
   void Accumulate(int unit, int micro_step);
+  bool LeafPasses(int unit) const {
+    return gradients_sharded() || layout_.GradientOf(unit) != Tier::kDevice;
+  }
+  int HostGradient(int unit);
+  void FinishGradient(int unit);
   void ExchangeAndSum(int unit, int micro_step, int buffer);
   std::vector<Access> Slots(int unit, int64_t leaves, int64_t first_element, int64_t elements);
 
-  // build_update.cc
-  void FinishTraining();
+  // build_norm.cc
+  void HostSquareNorm(int unit, int gradient);
+  void FinishStep();
   void FinishForward();
+
+  // build_update.cc
+  void Update(int unit);
+  void UpdateTile(int unit, bool on_device, int64_t first, int64_t elements);
+  Access GradientOfTile(int unit, bool on_device, int64_t first, int64_t elements);
+  void SendParameters(int unit, bool on_device, Instruction update);
+  int WholeAfterUpdate(int unit) const {
+    return updated_[unit] >= 0 ? updated_[unit] : parameters_[unit];
+  }
+  void GatherUpdated(int unit);
 
   const Model& model_;
   const PlanOptions options_;
   const Uses uses_;
+  const Layout layout_;
   Plan plan_;
   std::vector<Footprint> footprints_;
   std::vector<Position> sequence_;
@@ -92,11 +139,17 @@ class Builder {
   size_t next_span_ = 0;
 
   // Buffers, by unit (or micro-step, or call).
-  std::vector<int> parameters_, masters_, momenta_, variances_, gradients_;
+  std::vector<int> parameters_, gradients_;
+  struct OptimizerState {
+    int master = -1, momentum = -1, variance = -1;
+  };
+  std::vector<OptimizerState> device_state_, offloaded_state_;
   std::vector<int> whole_;     // where a unit's parameters are whole at present
   std::vector<int> gathered_;  // by span
   std::vector<std::vector<int>> fields_;
   std::vector<int> hidden_, saved_;
+  std::vector<int> kept_;   // by call: where its input waits off the device
+  size_t next_return_ = 0;  // position
   int hidden_gradient_ = -1;
   int losses_ = -1;
   int prediction_ = -1;
@@ -105,8 +158,16 @@ class Builder {
   std::map<std::pair<int, int>, int> slots_;         // (unit, level)
   std::map<int, int> total_;                         // the rank's own finished sum, by unit
   std::map<std::array<int, 3>, int> contributions_;  // (unit, parameter, call)
-  // The last sum of each leaf of a sharded gradient, in order.
-  std::vector<int> leaf_sums_;
+  // The last instruction of another lane that reads a leaf, leaf by leaf.
+  std::vector<int> leaf_ends_;
+  std::vector<int> host_sums_;      // of leaves that are added on the host
+  std::vector<int> writes_behind_;  // to NVMe, of transients
+  std::vector<int> updated_ends_;
+  std::vector<int> gradient_home_;  // by unit: where its finished gradient waits
+  std::vector<int> updated_;        // by unit: where its parameters are whole after the update
+  std::map<std::string, Ring, std::less<>> rings_;
+  int clip_ = -1;
+  int host_accumulator_ = -1;
 };
 
 }  // namespace tessera

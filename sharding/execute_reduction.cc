@@ -3,7 +3,6 @@
 
 #include "absl/strings/str_cat.h"
 #include "core/exact_sum.h"
-#include "kernels/adamw.h"
 #include "kernels/ordered_sum.h"
 #include "sharding/executor.h"
 
@@ -70,7 +69,7 @@ Executor::Work Executor::BindSum(const Instruction& instruction) {
     total = View(write,
                  write.bytes == elements * SizeOf(model_.dtype) ? model_.dtype : DType::kFloat32);
   }
-  Lane& lane = device_.lane(static_cast<int>(instruction.lane));
+  Lane& lane = KernelLane(instruction);
   return [&lane, insertion, pieces, before, after, total] {
     return kernels::AccumulateOrdered(
         lane, {insertion.leaves_before, insertion.group, pieces, before, after,
@@ -94,12 +93,19 @@ void Executor::CollectLosses(const double* all) {
 }
 
 Executor::Work Executor::BindClip(const Instruction& instruction) {
-  const auto* accumulator = reinterpret_cast<const ExactSum*>(At(instruction.reads[0]));
-  const auto* losses = reinterpret_cast<const double*>(At(instruction.reads[1]));
+  std::vector<const ExactSum*> sums;
+  for (const Access& read : instruction.reads) {
+    if (read.role == Role::kAccumulator) {
+      sums.push_back(reinterpret_cast<const ExactSum*>(At(read)));
+    }
+  }
+  const auto* losses = reinterpret_cast<const double*>(At(instruction.reads.back()));
   auto* factor = reinterpret_cast<double*>(At(instruction.writes[0]));
-  return [this, accumulator, losses, factor] {
+  return [this, sums, losses, factor] {
     CollectLosses(losses);
-    context_->gradient_norm = std::sqrt(accumulator->Value());
+    ExactSum squares;
+    for (const ExactSum* sum : sums) squares.Merge(*sum);
+    context_->gradient_norm = std::sqrt(squares.Value());
     // Every rank sees all losses, and all agree on the one that has to report.
     int culprit = -1;
     absl::Status status;
@@ -130,53 +136,6 @@ Executor::Work Executor::BindClip(const Instruction& instruction) {
     *factor = context_->clip_norm > 0
                   ? std::min(1.0, context_->clip_norm / (context_->gradient_norm + 1e-6))
                   : 1.0;
-    return absl::OkStatus();
-  };
-}
-
-Executor::Work Executor::BindUpdate(const Instruction& instruction) {
-  Tensor gradient, master, momentum, variance, parameter;
-  const double* clip = nullptr;
-  for (const Access& read : instruction.reads) {
-    if (read.role == Role::kGradient) gradient = View(read, model_.dtype);
-    if (read.role == Role::kClip) clip = reinterpret_cast<const double*>(At(read));
-    if (read.role == Role::kMaster) master = View(read, DType::kFloat32);
-    if (read.role == Role::kMomentum) momentum = View(read, DType::kFloat32);
-    if (read.role == Role::kVariance) variance = View(read, DType::kFloat32);
-  }
-  for (const Access& write : instruction.writes) {
-    if (write.role == Role::kParameter) parameter = View(write, model_.dtype);
-  }
-  // Each parameter's part of what this rank updates: decay differs between them.
-  const UnitPartition& partition = plan_.partitions[instruction.unit];
-  const int64_t elements = gradient.elements();
-  const int64_t first = elements == partition.padded ? 0 : rank_ * partition.shard;
-  struct Part {
-    int64_t begin, count;
-    bool decay;
-  };
-  std::vector<Part> parts;
-  for (size_t p = 0; p < partition.offsets.size(); ++p) {
-    const int64_t begin = std::max(partition.offsets[p] - first, int64_t{0});
-    const int64_t end = std::min(partition.offsets[p] + partition.sizes[p] - first, elements);
-    if (begin >= end) continue;
-    parts.push_back({begin, end - begin, model_.units[instruction.unit].parameters[p].decay});
-  }
-  Lane& lane = device_.lane(static_cast<int>(instruction.lane));
-  return [this, &lane, gradient, master, momentum, variance, parameter, clip, parts] {
-    if (context_->warm_up) return absl::OkStatus();
-    const auto part_of = [](const Tensor& tensor, const Part& part) {
-      auto* data = static_cast<std::byte*>(tensor.data) + part.begin * SizeOf(tensor.dtype);
-      return Tensor{data, tensor.dtype, {part.count}};
-    };
-    for (const Part& part : parts) {
-      Tensor copy;
-      if (parameter.data != nullptr) copy = part_of(parameter, part);
-      TESSERA_RETURN_IF_ERROR(kernels::AdamW(
-          lane, part.decay ? context_->decayed : context_->undecayed, part_of(gradient, part), clip,
-          part_of(master, part), part_of(momentum, part), part_of(variance, part),
-          parameter.data != nullptr ? &copy : nullptr));
-    }
     return absl::OkStatus();
   };
 }

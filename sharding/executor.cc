@@ -42,12 +42,13 @@ Executor::Executor(const Plan& plan, const Model& model, int rank, Device& devic
 absl::Status Executor::Run(StepContext* context) {
   context_ = context;
   bytes_sent_ = control_bytes_sent_ = 0;
+  copied_in_ = copied_out_ = read_ = written_ = 0;
   for (size_t i = 0; i < plan_.instructions.size(); ++i) {
     const Instruction& instruction = plan_.instructions[i];
     Lane& lane = device_.lane(static_cast<int>(instruction.lane));
     for (int wait : instruction.waits) lane.Wait(*events_[wait]);
     lane.Stamp(&timings_[i].begin);
-    if (instruction.lane == LaneKind::kHost) {
+    if (IsHostLane(instruction.lane)) {
       lane.EnqueueHost(work_[i]);
     } else {
       lane.Enqueue(work_[i]);
@@ -88,10 +89,21 @@ Tensor Executor::prediction() const {
   return View(report.reads[0], footprints_.back().output, 0);
 }
 
-std::byte* Executor::At(const Access& access) const {
+TierTraffic Executor::traffic() const { return {copied_in_, copied_out_, read_, written_}; }
+
+Lane& Executor::KernelLane(const Instruction& instruction) {
+  return IsHostLane(instruction.lane) ? device_.host_lane()
+                                      : device_.lane(static_cast<int>(instruction.lane));
+}
+
+int64_t Executor::OffsetOf(const Access& access) const {
   const Buffer& buffer = plan_.buffers[access.buffer];
   const int64_t shard = access.scope == Scope::kOwn ? rank_ * buffer.shard_bytes : 0;
-  return arenas_[static_cast<size_t>(buffer.tier)] + buffer.offset + shard + access.begin;
+  return buffer.offset + shard + access.begin;
+}
+
+std::byte* Executor::At(const Access& access) const {
+  return arenas_.Of(plan_.buffers[access.buffer].tier) + OffsetOf(access);
 }
 
 Tensor Executor::View(const Access& access, DType dtype) const {
@@ -107,7 +119,7 @@ Tensor Executor::View(const Access& access, const TensorSpec& spec, int64_t sequ
 }
 
 Executor::Work Executor::Bind(const Instruction& instruction) {
-  Lane& lane = device_.lane(static_cast<int>(instruction.lane));
+  Lane& lane = KernelLane(instruction);
   switch (instruction.operation) {
     case Operation::kStageBatch:
       return BindStageBatch(instruction);
@@ -130,6 +142,12 @@ Executor::Work Executor::Bind(const Instruction& instruction) {
       return BindUpdate(instruction);
     case Operation::kReport:
       return BindReport(instruction);
+    case Operation::kCopyIn:
+    case Operation::kCopyOut:
+      return BindCopy(instruction);
+    case Operation::kRead:
+    case Operation::kWrite:
+      return BindTransfer(instruction);
     case Operation::kRelease:
       return [] { return absl::OkStatus(); };
     case Operation::kClearPadding: {

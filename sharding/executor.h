@@ -10,8 +10,10 @@
 #include "core/collectives.h"
 #include "core/data/batch_source.h"
 #include "core/device.h"
+#include "core/status.h"
 #include "kernels/adamw_update.h"
 #include "models/module.h"
+#include "offload/nvme_file.h"
 #include "sharding/plan.h"
 
 namespace tessera {
@@ -41,8 +43,18 @@ struct Timing {
   double end = 0;
 };
 
-// Where each tier's arena starts.
-using Arenas = std::array<std::byte*, kTiers.size()>;
+// Where each tier's arena is: memory, or a file.
+struct Arenas {
+  std::byte* device = nullptr;
+  std::byte* host = nullptr;
+  NvmeFile* nvme = nullptr;  // null if the plan needs none
+
+  // Of a tier that is memory.
+  std::byte* Of(Tier tier) const {
+    TESSERA_CHECK(tier != Tier::kNvme, "a file has no address");
+    return tier == Tier::kDevice ? device : host;
+  }
+};
 
 // Runs one plan on a device and a communicator, as often as wanted. Binds every
 // instruction to its memory once; a run only issues work and waits for it.
@@ -65,6 +77,8 @@ class Executor {
   // (kGatherLosses, kReduceNorm), which are counted in the second figure.
   int64_t bytes_sent() const { return bytes_sent_; }
   int64_t control_bytes_sent() const { return control_bytes_sent_; }
+  // What moves of the latest run moved between tiers.
+  TierTraffic traffic() const;
 
   // Where the predictions of a kPredict plan are, after Run.
   Tensor prediction() const;
@@ -80,8 +94,15 @@ class Executor {
   Work BindSum(const Instruction& instruction);
   Work BindClip(const Instruction& instruction);
   Work BindUpdate(const Instruction& instruction);
+  Work BindCopy(const Instruction& instruction);
+  Work BindTransfer(const Instruction& instruction);
   Work BindReport(const Instruction& instruction);
 
+  bool IsLeftAlone(const Instruction& move) const;
+  // The lane with which the instruction calls kernels.
+  Lane& KernelLane(const Instruction& instruction);
+  // Where the access starts in its tier's arena; at that address, if it has one.
+  int64_t OffsetOf(const Access& access) const;
   std::byte* At(const Access& access) const;
   Tensor View(const Access& access, DType dtype) const;
   Tensor View(const Access& access, const TensorSpec& spec, int64_t sequences) const;
@@ -101,6 +122,8 @@ class Executor {
   std::vector<Timing> timings_;
   int64_t bytes_sent_ = 0;
   int64_t control_bytes_sent_ = 0;
+  // Each is counted in a lane of its own.
+  int64_t copied_in_ = 0, copied_out_ = 0, read_ = 0, written_ = 0;
   StepContext* context_ = nullptr;
 };
 

@@ -11,9 +11,15 @@ namespace {
 // The latest instruction of each lane, or -1.
 using PerLane = std::array<int, kLanes>;
 
+PerLane None() {
+  PerLane none;
+  none.fill(-1);
+  return none;
+}
+
 struct Touched {
   int writer = -1;
-  PerLane readers = {-1, -1, -1};
+  PerLane readers = None();
 };
 
 // Keeps the waits that none of the others implies. `complete` is what is known
@@ -45,13 +51,13 @@ void Order(Plan* plan) {
   std::vector<IntervalMap<Touched>> touched(plan->buffers.size());
   std::vector<std::array<int, kLanes>> complete(plan->instructions.size());
   std::vector<int> position(plan->instructions.size());
-  PerLane last = {-1, -1, -1};
+  PerLane last = None();
   std::array<int, kLanes> length = {};
 
   for (size_t i = 0; i < plan->instructions.size(); ++i) {
     Instruction& instruction = plan->instructions[i];
     const int lane = static_cast<int>(instruction.lane);
-    PerLane latest = {-1, -1, -1};
+    PerLane latest = None();
     const auto after = [&](int other) {
       if (other < 0) return;
       int& known = latest[static_cast<int>(plan->instructions[other].lane)];

@@ -24,8 +24,13 @@ constexpr int kForever = std::numeric_limits<int>::max();
 // Where a buffer stands in the lanes: by position, its last access in each lane, or
 // -1; and how much of each lane is complete before any access to it starts.
 struct LaneOrder {
-  std::array<int, kLanes> latest = {-1, -1, -1};
-  std::array<int, kLanes> complete = {kForever, kForever, kForever};
+  std::array<int, kLanes> latest;
+  std::array<int, kLanes> complete;
+
+  LaneOrder() {
+    latest.fill(-1);
+    complete.fill(kForever);
+  }
 
   bool EndsBefore(const LaneOrder& other) const {
     for (int lane = 0; lane < kLanes; ++lane) {
@@ -81,10 +86,11 @@ struct Placement {
 class Placer {
  public:
   // Does not search for less than `slack` above the most bytes that are alive at once.
-  Placer(std::vector<Item> items, int64_t base, int64_t slack) : items_(std::move(items)) {
+  Placer(std::vector<Item> items, int64_t base, int64_t granule, int64_t slack)
+      : granule_(granule), items_(std::move(items)) {
     FindCrowds();
     // 1.6% is within what the design allows, and far quicker to find than the least.
-    const int64_t allowed = (base + most_alive_) / 64 / kBufferAlignment * kBufferAlignment;
+    const int64_t allowed = (base + most_alive_) / 64 / granule_ * granule_;
     good_enough_ = most_alive_ + std::max(slack, allowed);
     FindNeighbours();
   }
@@ -102,8 +108,7 @@ class Placer {
     Stack(by([](const Item& i) { return -i.lifetime.begin; }));
     for (int64_t limit = good_enough_; best_.peak > good_enough_ && work_ < kPlacementWork;) {
       const bool done = Squeeze(limit, work_ + kPlacementWork / 8);
-      limit = done ? good_enough_
-                   : limit + (best_.peak - limit) / 2 / kBufferAlignment * kBufferAlignment;
+      limit = done ? good_enough_ : limit + (best_.peak - limit) / 2 / granule_ * granule_;
     }
     return best_;
   }
@@ -246,7 +251,7 @@ class Placer {
     int64_t sum = 0;
     const int64_t last = limit - item.bytes;
     for (const auto& [offset, other] : taken_) {
-      const int64_t begin = offset - item.bytes + kBufferAlignment;
+      const int64_t begin = offset - item.bytes + granule_;
       const int64_t end = offset + items_[other].bytes;
       if (begin > 0) changes_.emplace_back(begin, difficulty[other]);
       if (begin <= 0) sum += difficulty[other];
@@ -266,6 +271,7 @@ class Placer {
     return best;
   }
 
+  const int64_t granule_;  // of sizes and offsets
   std::vector<Item> items_;
   int64_t most_alive_ = 0;
   int64_t good_enough_ = 0;
@@ -278,6 +284,8 @@ class Placer {
 
 void PlaceTier(Tier tier, const std::vector<Lifetime>& lifetimes,
                const std::vector<LaneOrder>& orders, Plan* plan) {
+  const int64_t granule = GranuleOf(plan->options, tier);
+  const auto taken = [granule](int64_t bytes) { return (bytes + granule - 1) / granule * granule; };
   std::vector<Item> items;
   int64_t base = 0;
   for (size_t b = 0; b < plan->buffers.size(); ++b) {
@@ -285,11 +293,11 @@ void PlaceTier(Tier tier, const std::vector<Lifetime>& lifetimes,
     if (buffer.tier != tier) continue;
     if (buffer.persistent) {
       buffer.offset = base;
-      base += Aligned(buffer.bytes);
+      base += taken(buffer.bytes);
     } else if (buffer.bytes > 0 && lifetimes[b].begin < lifetimes[b].end) {
       Item& item = items.emplace_back();
       item.buffer = static_cast<int>(b);
-      item.bytes = Aligned(buffer.bytes);
+      item.bytes = taken(buffer.bytes);
       item.lifetime = lifetimes[b];
       item.order = orders[b];
     }
@@ -304,7 +312,7 @@ void PlaceTier(Tier tier, const std::vector<Lifetime>& lifetimes,
   for (const Item& item : items) buffers.push_back(item.buffer);
   // The host's few scalars are not worth a search.
   constexpr int64_t kPage = 4096;
-  Placer placer(std::move(items), base, tier == Tier::kHost ? kPage : 0);
+  Placer placer(std::move(items), base, granule, tier == Tier::kHost ? kPage : 0);
   const Placement& placement = placer.Search();
   for (size_t i = 0; i < buffers.size(); ++i) {
     plan->buffers[buffers[i]].offset += placement.offsets[i];

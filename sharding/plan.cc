@@ -2,6 +2,20 @@
 
 namespace tessera {
 
+bool IsHostLane(LaneKind lane) {
+  return lane == LaneKind::kHost || lane == LaneKind::kHostCompute || lane == LaneKind::kRead ||
+         lane == LaneKind::kWrite;
+}
+
+// What is read from NVMe, or written there, is moved in whole multiples of its alignment.
+int64_t GranuleOf(const PlanOptions& options, Tier tier) {
+  const Offload& offload = options.offload;
+  const bool has_nvme =
+      offload.optimizer.tier == Tier::kNvme || offload.gradients.tier == Tier::kNvme ||
+      offload.parameters.tier == Tier::kNvme || offload.activations.tier == Tier::kNvme;
+  return tier == Tier::kDevice || !has_nvme ? kBufferAlignment : kNvmeAlignment;
+}
+
 Insertion InsertionOf(const PlanOptions& options, const Instruction& instruction) {
   if (instruction.operation == Operation::kAccumulate) {
     return {instruction.micro_step, 1, options.sum_group, false};

@@ -28,9 +28,20 @@ enum class Category : uint8_t {
 inline constexpr int kCategories = 7;
 absl::string_view NameOf(Category category);
 
-enum class LaneKind : uint8_t { kCompute, kCommunication, kHost };
-inline constexpr int kLanes = 3;
+enum class LaneKind : uint8_t {
+  kCompute,
+  kCommunication,
+  kHost,         // batches, the clip factor, reports
+  kHostCompute,  // sums and updates of what lives off the device
+  kCopyIn,
+  kCopyOut,
+  kRead,
+  kWrite,
+};
+inline constexpr int kLanes = 8;
 absl::string_view NameOf(LaneKind lane);
+// Whether its work is the host's: it touches the host tier and, to read and write, NVMe.
+bool IsHostLane(LaneKind lane);
 
 enum class Operation : uint8_t {
   kStageBatch,         // host: reads a micro-batch from the data
@@ -50,6 +61,11 @@ enum class Operation : uint8_t {
   kClip,               // host: global norm, clip factor, loss
   kUpdate,             // AdamW on a unit
   kReport,             // host: hands losses or predictions to the caller
+  // Each read to the write of the same number:
+  kCopyIn,   // host to device
+  kCopyOut,  // device to host
+  kRead,     // NVMe to host
+  kWrite,    // host to NVMe
 };
 absl::string_view NameOf(Operation operation);
 
@@ -79,6 +95,7 @@ enum class Role : uint8_t {
   kMomentum,
   kVariance,
   kPrediction,
+  kMoved,
 };
 
 enum class Scope : uint8_t {
@@ -99,11 +116,16 @@ struct Access {
 // The name of the buffer of options.library_workspace_bytes.
 inline constexpr absl::string_view kLibraryWorkspace = "library_workspace";
 
+struct PlanOptions;
+
 // Buffers, and the tensors that share one, start on multiples of this many bytes.
 inline constexpr int64_t kBufferAlignment = 64;
 inline int64_t Aligned(int64_t bytes) {
   return (bytes + kBufferAlignment - 1) / kBufferAlignment * kBufferAlignment;
 }
+
+// Every buffer of a tier takes a multiple of this many bytes of its arena.
+int64_t GranuleOf(const PlanOptions& options, Tier tier);
 
 struct Buffer {
   std::string name;
@@ -115,6 +137,17 @@ struct Buffer {
   int64_t offset = -1;      // in the tier's arena, from Place
 };
 
+// A part of a unit's state that lives across steps: elements [first, first + elements)
+// of what a rank holds of it, which is the whole unit or its shard.
+struct StatePart {
+  Role role = Role::kParameter;  // kParameter, kMaster, kMomentum or kVariance
+  int unit = 0;
+  int64_t first = 0;
+  int64_t elements = 0;
+  Tier tier = Tier::kDevice;
+  int buffer = -1;
+};
+
 struct Instruction {
   Operation operation = Operation::kForward;
   LaneKind lane = LaneKind::kCompute;
@@ -123,6 +156,9 @@ struct Instruction {
   int parameter = -1;
   int micro_step = -1;
   int piece = -1;  // of a unit that is exchanged in several
+  // Of an update: which of the elements of the unit's state.
+  int64_t first = 0;
+  int64_t elements = 0;
   bool recompute = false;
   std::vector<Access> reads;
   std::vector<Access> writes;
@@ -153,6 +189,7 @@ struct PlanOptions {
 struct Plan {
   PlanOptions options;
   std::vector<UnitPartition> partitions;
+  std::vector<StatePart> state;  // as Layout lists it
   std::vector<Buffer> buffers;
   std::vector<Instruction> instructions;
   TierBytes arena_bytes;  // from Place: one arena per tier

@@ -10,9 +10,10 @@ constexpr std::array<absl::string_view, kCategories> kCategoryNames = {
     "parameters",  "gradients", "optimizer",    "partial_sums",
     "activations", "workspace", "communication"};
 
-constexpr std::array<absl::string_view, kLanes> kLaneNames = {"compute", "communication", "host"};
+constexpr std::array<absl::string_view, kLanes> kLaneNames = {
+    "compute", "communication", "host", "host_compute", "copy_in", "copy_out", "read", "write"};
 
-constexpr std::array<absl::string_view, 17> kOperationNames = {"stage_batch",
+constexpr std::array<absl::string_view, 21> kOperationNames = {"stage_batch",
                                                                "gather_parameters",
                                                                "forward",
                                                                "backward",
@@ -28,7 +29,11 @@ constexpr std::array<absl::string_view, 17> kOperationNames = {"stage_batch",
                                                                "gather_losses",
                                                                "clip",
                                                                "update",
-                                                               "report"};
+                                                               "report",
+                                                               "copy_in",
+                                                               "copy_out",
+                                                               "read",
+                                                               "write"};
 
 // The name of a thing in a list; its number where a faulty plan names no such thing.
 template <typename Named>
@@ -57,6 +62,13 @@ void AppendAccess(const Plan& plan, const Access& access, std::string* text) {
   if (!whole) absl::StrAppend(text, "[", access.begin, "+", access.bytes, "]");
 }
 
+// "device", or "host 0.3".
+std::string NameOf(const Placement& placement) {
+  const std::string tier(NameOf(placement.tier));
+  if (placement.tier == Tier::kDevice) return tier;
+  return absl::StrCat(tier, " ", placement.fraction);
+}
+
 }  // namespace
 
 absl::string_view NameOf(Category category) { return kCategoryNames[static_cast<int>(category)]; }
@@ -74,6 +86,7 @@ std::string ShortName(const Model& model, const Instruction& i) {
   }
   if (i.micro_step >= 0) absl::StrAppend(&text, " micro-step ", i.micro_step);
   if (i.piece >= 0) absl::StrAppend(&text, " piece ", i.piece);
+  if (i.elements > 0) absl::StrAppend(&text, " elements ", i.first, "+", i.elements);
   if (i.recompute) absl::StrAppend(&text, " (recompute)");
   return text;
 }
@@ -97,7 +110,9 @@ std::string Print(const Plan& plan, const Model& model) {
       "plan ", kKinds[static_cast<int>(o.kind)], " model ", model.name, " ", NameOf(model.dtype),
       " world ", o.world, " stage ", o.stage, " micro ", o.micro_sequences, " accumulation ",
       o.accumulation, " sum_group ", o.sum_group, " prefetch ", o.prefetch, " bucket ",
-      o.bucket_bytes, " recompute ", o.recompute ? "block" : "none", " arena");
+      o.bucket_bytes, " recompute ", o.recompute ? "block" : "none", " optimizer ",
+      NameOf(o.offload.optimizer), " gradients ", NameOf(o.offload.gradients), " parameters ",
+      NameOf(o.offload.parameters), " activations ", NameOf(o.offload.activations), " arena");
   for (const Tier tier : kTiers) {
     absl::StrAppend(&text, " ", NameOf(tier), " ", plan.arena_bytes[tier]);
   }

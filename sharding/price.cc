@@ -7,6 +7,15 @@
 #include "sharding/build.h"
 
 namespace tessera {
+namespace {
+
+int64_t BytesRead(const Instruction& instruction) {
+  int64_t bytes = 0;
+  for (const Access& read : instruction.reads) bytes += read.bytes;
+  return bytes;
+}
+
+}  // namespace
 
 Price PriceOf(const Plan& plan) {
   Price price;
@@ -39,6 +48,18 @@ Price PriceOf(const Plan& plan) {
       case Operation::kGatherLosses:
       case Operation::kReduceNorm:
         price.control_bytes_sent += peers * instruction.reads[0].bytes;
+        break;
+      case Operation::kCopyIn:
+        price.traffic.copied_in += BytesRead(instruction);
+        break;
+      case Operation::kCopyOut:
+        price.traffic.copied_out += BytesRead(instruction);
+        break;
+      case Operation::kRead:
+        price.traffic.read += BytesRead(instruction);
+        break;
+      case Operation::kWrite:
+        price.traffic.written += BytesRead(instruction);
         break;
       default:
         break;

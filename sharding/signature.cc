@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "core/exact_sum.h"
+#include "core/status.h"
 #include "kernels/ordered_sum.h"
 
 namespace tessera {
@@ -17,7 +18,11 @@ constexpr int64_t kDouble = SizeOf(DType::kFloat64);
 
 Signatures::Signatures(const Model& model, const PlanOptions& options,
                        const std::vector<UnitPartition>& partitions)
-    : model_(model), options_(options), partitions_(partitions), uses_(model) {
+    : model_(model),
+      options_(options),
+      partitions_(partitions),
+      uses_(model),
+      layout_(model, options, partitions) {
   for (const Call& call : model.calls) {
     footprints_.push_back(call.module->Measure(options.micro_sequences));
   }
@@ -27,10 +32,21 @@ Signatures::Signatures(const Model& model, const PlanOptions& options,
   for (size_t u = 0; u < partitions.size(); ++u) {
     if (partitions[u].padded > 0) units_.push_back(static_cast<int>(u));
   }
+  for (int unit : units_) {
+    if (layout_.GradientOf(unit) == Tier::kDevice) norms_[0].push_back(unit);
+  }
+  // The others as the backward finishes them.
+  for (int call = static_cast<int>(model.calls.size()) - 1; call >= 0; --call) {
+    for (int unit : uses_.UnitsOf(call)) {
+      const bool finished = uses_.FirstCallOf(unit) == call && partitions[unit].padded > 0;
+      if (finished && layout_.GradientOf(unit) != Tier::kDevice) norms_[1].push_back(unit);
+    }
+  }
 }
 
-int64_t Signatures::StateElements(int unit) const {
-  return options_.stage >= 1 ? partitions_[unit].shard : partitions_[unit].padded;
+Operand Signatures::InShard(Operand operand, int unit, int64_t size) const {
+  operand.shard = partitions_[unit].shard * size;
+  return operand;
 }
 
 // A step of one leaf has nothing to add: the leaf is the sum.
@@ -179,8 +195,12 @@ Signature Signatures::Sum(const Instruction& i, bool own) const {
     begin = i.reads[0].begin / leaf_bytes;
     elements = i.reads[0].bytes / leaf_bytes;
   }
+  const auto placed = [&](const Operand& operand, int64_t size) {
+    return own ? operand : InShard(operand, i.unit, size);
+  };
   Signature signature;
-  signature.reads.push_back({Role::kLeaf, 0, elements * leaf_bytes, begin * leaf_bytes, leaf});
+  signature.reads.push_back(
+      placed({Role::kLeaf, 0, elements * leaf_bytes, begin * leaf_bytes, leaf}, leaf_bytes));
   if (!own) {
     signature.reads.push_back({Role::kPieces,
                                0,
@@ -190,45 +210,66 @@ Signature Signatures::Sum(const Instruction& i, bool own) const {
   }
   const bool has_slots = own || options_.stage >= 2;
   if (has_slots) {
-    const std::vector<Operand> before = Slots(i.unit, insertion.leaves_before, begin, elements);
-    signature.reads.insert(signature.reads.end(), before.begin(), before.end());
+    for (const Operand& slot : Slots(i.unit, insertion.leaves_before, begin, elements)) {
+      signature.reads.push_back(placed(slot, kFloat));
+    }
   }
   if (last || !has_slots) {
     const bool exchanged_next = own && options_.world > 1;
     const int64_t total_bytes = exchanged_next ? kFloat : element();
-    signature.writes.push_back({Role::kTotal,
-                                0,
-                                elements * total_bytes,
-                                begin * total_bytes,
-                                {exchanged_next ? Kind::kOwnSum : Kind::kGradient, i.unit}});
+    const Value total = {exchanged_next ? Kind::kOwnSum : Kind::kGradient, i.unit};
+    signature.writes.push_back(
+        placed({Role::kTotal, 0, elements * total_bytes, begin * total_bytes, total}, total_bytes));
   } else {
-    signature.writes = Slots(i.unit, insertion.leaves_before + insertion.leaves, begin, elements);
+    const int64_t leaves = insertion.leaves_before + insertion.leaves;
+    for (const Operand& slot : Slots(i.unit, leaves, begin, elements)) {
+      signature.writes.push_back(placed(slot, kFloat));
+    }
   }
   return signature;
 }
 
 Signature Signatures::Update(const Instruction& i) const {
-  const int64_t elements = StateElements(i.unit);
-  const bool has_master = model_.dtype != DType::kFloat32;
+  const bool on_device = i.first < layout_.DeviceElements(i.unit);
+  const bool has_master = layout_.HasMaster(i.unit, on_device);
+  const auto operand = [&](Role role, int64_t size, const Value& value) {
+    const Operand whole = {role, 0, i.elements * size, i.first * size, value};
+    return options_.stage >= 1 ? InShard(whole, i.unit, size) : whole;
+  };
   Signature signature;
-  signature.reads.push_back(
-      {Role::kGradient, 0, elements * element(), 0, FinishedGradient(i.unit)});
+  signature.reads.push_back(operand(Role::kGradient, element(), FinishedGradient(i.unit)));
   signature.reads.push_back({Role::kClip, 0, kDouble, 0, {Kind::kClip}});
   const auto state = [&](Role role, Kind kind) {
-    signature.reads.push_back({role, 0, elements * kFloat, 0, {kind, i.unit, 0}});
-    signature.writes.push_back({role, 0, elements * kFloat, 0, {kind, i.unit, 1}});
+    signature.reads.push_back(operand(role, kFloat, {kind, i.unit, 0}));
+    signature.writes.push_back(operand(role, kFloat, {kind, i.unit, 1}));
   };
   state(Role::kMaster, has_master ? Kind::kMaster : Kind::kParameter);
   state(Role::kMomentum, Kind::kMomentum);
   state(Role::kVariance, Kind::kVariance);
   if (has_master) {
-    signature.writes.push_back(
-        {Role::kParameter, 0, elements * element(), 0, {Kind::kParameter, i.unit, 1}});
+    signature.writes.push_back(operand(Role::kParameter, element(), {Kind::kParameter, i.unit, 1}));
   }
   return signature;
 }
 
-Signature Signatures::Of(const Instruction& i, int parameter_version) const {
+Signature Signatures::SquareNorm(const Instruction& i) const {
+  const bool on_host = layout_.GradientOf(i.unit) != Tier::kDevice;
+  const std::vector<int>& units = norms_[on_host ? 1 : 0];
+  const int64_t before = std::find(units.begin(), units.end(), i.unit) - units.begin();
+  Signature signature;
+  signature.reads.push_back(InShard(
+      {Role::kGradient, 0, partitions_[i.unit].shard * element(), 0, FinishedGradient(i.unit)},
+      i.unit, element()));
+  if (before > 0) {
+    signature.reads.push_back(
+        {Role::kAccumulator, 0, sizeof(ExactSum), 0, {Kind::kNorm, before, on_host}});
+  }
+  signature.writes.push_back(
+      {Role::kAccumulator, 0, sizeof(ExactSum), 0, {Kind::kNorm, before + 1, on_host}});
+  return signature;
+}
+
+Signature Signatures::Of(const Instruction& i, const Found& found) const {
   Signature signature;
   const int64_t shard = i.unit < 0 ? 0 : partitions_[i.unit].shard;
   const int64_t padded = i.unit < 0 ? 0 : partitions_[i.unit].padded;
@@ -245,10 +286,11 @@ Signature Signatures::Of(const Instruction& i, int parameter_version) const {
       }
       break;
     case Operation::kGatherParameters: {
-      const Value value = {Kind::kParameter, i.unit, parameter_version};
-      signature.reads.push_back({Role::kShard, 0, shard * element(), 0, value});
-      signature.writes.push_back(
-          {Role::kWhole, 0, (in_place ? shard : padded) * element(), 0, value});
+      const Value value = {Kind::kParameter, i.unit, found.parameter_version};
+      signature.reads.push_back(
+          InShard({Role::kShard, 0, shard * element(), 0, value}, i.unit, element()));
+      const Operand whole = {Role::kWhole, 0, (in_place ? shard : padded) * element(), 0, value};
+      signature.writes.push_back(in_place ? InShard(whole, i.unit, element()) : whole);
       break;
     }
     case Operation::kForward:
@@ -284,9 +326,10 @@ Signature Signatures::Of(const Instruction& i, int parameter_version) const {
       const bool partial = InsertionOf(options_, i).partial;
       const int64_t begin = i.reads.empty() ? 0 : i.reads[0].begin;
       const int64_t bytes = i.reads.empty() ? 0 : i.reads[0].bytes;
+      const Value leaf =
+          partial ? Value{Kind::kOwnSum, i.unit} : Value{Kind::kLeaf, i.unit, i.micro_step};
       signature.reads.push_back(
-          {Role::kLeaf, 0, bytes, begin,
-           partial ? Value{Kind::kOwnSum, i.unit} : Value{Kind::kLeaf, i.unit, i.micro_step}});
+          InShard({Role::kLeaf, 0, bytes, begin, leaf}, i.unit, partial ? kFloat : element()));
       signature.writes.push_back({Role::kPieces,
                                   0,
                                   (options_.world - 1) * bytes,
@@ -297,31 +340,23 @@ Signature Signatures::Of(const Instruction& i, int parameter_version) const {
     case Operation::kSum:
       return Sum(i, /*own=*/false);
     case Operation::kGatherGradient:
-      signature.reads.push_back({Role::kShard, 0, shard * element(), 0, {Kind::kGradient, i.unit}});
-      signature.writes.push_back(
-          {Role::kWhole, 0, shard * element(), 0, {Kind::kGradient, i.unit}});
-      break;
-    case Operation::kSquareNorm: {
-      const int64_t before =
-          std::lower_bound(units_.begin(), units_.end(), i.unit) - units_.begin();
-      signature.reads.push_back(
-          {Role::kGradient, 0, shard * element(), 0, FinishedGradient(i.unit)});
-      if (before > 0) {
-        signature.reads.push_back(
-            {Role::kAccumulator, 0, sizeof(ExactSum), 0, {Kind::kNorm, before}});
+      for (auto* side : {&signature.reads, &signature.writes}) {
+        const Role role = side == &signature.reads ? Role::kShard : Role::kWhole;
+        side->push_back(
+            InShard({role, 0, shard * element(), 0, {Kind::kGradient, i.unit}}, i.unit, element()));
       }
+      break;
+    case Operation::kSquareNorm:
+      return SquareNorm(i);
+    case Operation::kReduceNorm: {
+      const int64_t on_host = found.host_norm ? 1 : 0;
+      const auto count = static_cast<int64_t>(norms_[on_host].size());
+      signature.reads.push_back(
+          {Role::kAccumulator, 0, sizeof(ExactSum), 0, {Kind::kNorm, count, on_host}});
       signature.writes.push_back(
-          {Role::kAccumulator, 0, sizeof(ExactSum), 0, {Kind::kNorm, before + 1}});
+          {Role::kAccumulator, 0, sizeof(ExactSum), 0, {Kind::kGlobalNorm, on_host}});
       break;
     }
-    case Operation::kReduceNorm:
-      signature.reads.push_back({Role::kAccumulator,
-                                 0,
-                                 sizeof(ExactSum),
-                                 0,
-                                 {Kind::kNorm, static_cast<int64_t>(units_.size())}});
-      signature.writes.push_back({Role::kAccumulator, 0, sizeof(ExactSum), 0, {Kind::kGlobalNorm}});
-      break;
     case Operation::kGatherLosses:
       // One read, of as many values as there are micro-steps.
       signature.reads.push_back({Role::kLoss, 0, steps * kDouble, 0, {Kind::kLoss, -1}});
@@ -329,7 +364,11 @@ Signature Signatures::Of(const Instruction& i, int parameter_version) const {
           {Role::kWhole, 0, steps * options_.world * kDouble, 0, {Kind::kAllLosses}});
       break;
     case Operation::kClip:
-      signature.reads.push_back({Role::kAccumulator, 0, sizeof(ExactSum), 0, {Kind::kGlobalNorm}});
+      for (int64_t on_host : {0, 1}) {
+        if (norms_[on_host].empty()) continue;
+        signature.reads.push_back(
+            {Role::kAccumulator, 0, sizeof(ExactSum), 0, {Kind::kGlobalNorm, on_host}});
+      }
       signature.reads.push_back(
           {Role::kLoss, 0, steps * options_.world * kDouble, 0, {Kind::kAllLosses}});
       signature.writes.push_back({Role::kClip, 0, kDouble, 0, {Kind::kClip}});
@@ -345,6 +384,11 @@ Signature Signatures::Of(const Instruction& i, int parameter_version) const {
             {Role::kLoss, 0, steps * options_.world * kDouble, 0, {Kind::kAllLosses}});
       }
       break;
+    case Operation::kCopyIn:
+    case Operation::kCopyOut:
+    case Operation::kRead:
+    case Operation::kWrite:
+      TESSERA_CHECK(false, "a move takes what it finds");
   }
   return signature;
 }

@@ -1,9 +1,11 @@
 #ifndef TESSERA_SHARDING_SIGNATURE_H_
 #define TESSERA_SHARDING_SIGNATURE_H_
 
+#include <array>
 #include <vector>
 
 #include "models/module.h"
+#include "sharding/layout.h"
 #include "sharding/plan.h"
 #include "sharding/uses.h"
 #include "sharding/value.h"
@@ -15,8 +17,9 @@ struct Operand {
   Role role = Role::kInput;
   int index = 0;
   int64_t bytes = 0;
-  int64_t begin = -1;  // in its buffer or shard; -1 where any place will do
+  int64_t begin = -1;  // in the whole or the shard; -1 where any place will do
   Value value;         // what a read must find, or what a write leaves
+  int64_t shard = 0;   // bytes of a rank's shard, if `begin` is in that
 };
 
 struct Signature {
@@ -24,19 +27,24 @@ struct Signature {
   std::vector<Operand> writes;
 };
 
-// What each instruction of a step must read and write, from the model and the
+// What each instruction of a step but a move must read and write, from the model and the
 // options alone: nothing here looks at how the plan was built.
 class Signatures {
  public:
   Signatures(const Model& model, const PlanOptions& options,
              const std::vector<UnitPartition>& partitions);
 
-  // `parameter_version` is that of the parameters which a gather finds.
-  Signature Of(const Instruction& instruction, int parameter_version) const;
+  // What an instruction finds that could be one of two things.
+  struct Found {
+    int parameter_version = 0;  // of what is gathered
+    bool host_norm = false;     // whether what is reduced is of the host's units
+  };
+  Signature Of(const Instruction& instruction, const Found& found) const;
 
   // The units that have any elements, in order.
   const std::vector<int>& units() const { return units_; }
   const Uses& uses() const { return uses_; }
+  const Layout& layout() const { return layout_; }
 
  private:
   Signature Forward(const Instruction& instruction) const;
@@ -49,15 +57,19 @@ class Signatures {
   Operand Slice(Role role, int unit, int parameter, int index, const Value& value) const;
   Value FinishedGradient(int unit) const;
   int64_t element() const { return SizeOf(model_.dtype); }
-  // The elements of a unit that one rank's optimizer state covers.
-  int64_t StateElements(int unit) const;
+  // The operand in this rank's shard of the unit, whose elements have `size` bytes.
+  Operand InShard(Operand operand, int unit, int64_t size) const;
+  Signature SquareNorm(const Instruction& instruction) const;
 
   const Model& model_;
   const PlanOptions options_;
   const std::vector<UnitPartition>& partitions_;
   const Uses uses_;
+  const Layout layout_;
   std::vector<Footprint> footprints_;
   std::vector<int> units_;
+  // The units whose gradients' norms are added on the device, and on the host, in order.
+  std::array<std::vector<int>, 2> norms_;
 };
 
 }  // namespace tessera

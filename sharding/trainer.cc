@@ -60,17 +60,7 @@ absl::Status Trainer::SetUp() {
   }
   TESSERA_RETURN_IF_ERROR(ComparePlans());
 
-  const auto allocate = [&](MemoryKind kind, Tier tier) -> absl::Status {
-    TESSERA_ASSIGN_OR_RETURN(arenas_[static_cast<size_t>(tier)],
-                             device_.Allocate(kind, plans_.arena_bytes[tier]));
-    return absl::OkStatus();
-  };
-  TESSERA_RETURN_IF_ERROR(allocate(MemoryKind::kDevice, Tier::kDevice));
-  TESSERA_RETURN_IF_ERROR(allocate(MemoryKind::kHost, Tier::kHost));
-  for (const Buffer& buffer : plans_.train.buffers) {
-    if (buffer.name != kLibraryWorkspace) continue;
-    device_.UseLibraryWorkspace(arenas_[static_cast<size_t>(buffer.tier)] + buffer.offset);
-  }
+  TESSERA_RETURN_IF_ERROR(Allocate());
   const auto executor = [&](const Plan& plan) {
     return std::make_unique<Executor>(plan, model_, communicator_.rank(), device_, collectives_,
                                       arenas_);
@@ -78,8 +68,30 @@ absl::Status Trainer::SetUp() {
   trainer_ = executor(plans_.train);
   evaluator_ = executor(plans_.evaluate);
   if (model_.predictor != nullptr) predictor_ = executor(plans_.predict);
+  state_ = std::make_unique<StateMemory>(plans_.train, communicator_.rank(), device_, arenas_);
   TESSERA_RETURN_IF_ERROR(Initialize());
   return communicator_.Barrier();
+}
+
+absl::Status Trainer::Allocate() {
+  const TierBytes& bytes = plans_.arena_bytes;
+  TESSERA_ASSIGN_OR_RETURN(arenas_.device,
+                           device_.Allocate(MemoryKind::kDevice, bytes[Tier::kDevice]));
+  TESSERA_ASSIGN_OR_RETURN(arenas_.host, device_.Allocate(MemoryKind::kHost, bytes[Tier::kHost]));
+  if (bytes[Tier::kNvme] > 0) {
+    if (options_.nvme_folder.empty()) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("the plan puts ", bytes[Tier::kNvme],
+                       " bytes on NVMe, but no folder is named for them; set memory.nvme.path"));
+    }
+    TESSERA_ASSIGN_OR_RETURN(nvme_, NvmeFile::Create(options_.nvme_folder, bytes[Tier::kNvme]));
+    arenas_.nvme = nvme_.get();
+  }
+  for (const Buffer& buffer : plans_.train.buffers) {
+    if (buffer.name != kLibraryWorkspace) continue;
+    device_.UseLibraryWorkspace(arenas_.Of(buffer.tier) + buffer.offset);
+  }
+  return absl::OkStatus();
 }
 
 // Ranks that would run different plans find out before anything is exchanged, and
@@ -114,60 +126,29 @@ absl::Status Trainer::ComparePlans() {
       line + 1, " here: ", mine[line], "; on rank 0: ", theirs[line]));
 }
 
-int Trainer::StateBuffer(State state, int unit) const {
-  const bool has_master = model_.dtype != DType::kFloat32;
-  const int per_unit = has_master ? 4 : 3;
-  const int parameters = unit * per_unit;
-  switch (state) {
-    case State::kMaster:
-      return has_master ? parameters + 1 : parameters;
-    case State::kMomentum:
-      return parameters + per_unit - 2;
-    case State::kVariance:
-      break;
-  }
-  return parameters + per_unit - 1;
-}
-
-Trainer::Part Trainer::PartOf(int buffer, int unit, DType dtype) const {
-  const Buffer& held = plans_.train.buffers[buffer];
-  const UnitPartition& partition = plans_.train.partitions[unit];
-  const int64_t count = held.bytes / SizeOf(dtype);
-  const bool whole = count == partition.padded;
-  return {arenas_[static_cast<size_t>(held.tier)] + held.offset,
-          whole ? 0 : communicator_.rank() * partition.shard, count};
-}
-
-Trainer::Part Trainer::PartOf(State state, int unit) const {
-  return PartOf(StateBuffer(state, unit), unit, DType::kFloat32);
-}
-
-// The parameters that the model computes with: the master weights themselves, or
-// the buffer before them.
-Trainer::Part Trainer::ModelPartOf(int unit) const {
-  const bool has_master = model_.dtype != DType::kFloat32;
-  const int master = StateBuffer(State::kMaster, unit);
-  return PartOf(has_master ? master - 1 : master, unit, model_.dtype);
+// Where the model is fp32, its parameters are the master weights' values everywhere.
+Role Trainer::RoleOf(State state) const {
+  if (state == State::kMomentum) return Role::kMomentum;
+  if (state == State::kVariance) return Role::kVariance;
+  return model_.dtype == DType::kFloat32 ? Role::kParameter : Role::kMaster;
 }
 
 absl::Status Trainer::Store(State state, int unit, int parameter, int64_t first,
                             absl::Span<const float> values) {
   const int64_t begin = plans_.train.partitions[unit].offsets[parameter] + first;
-  const int64_t end = begin + static_cast<int64_t>(values.size());
-  // Copies what `part` holds of them from `source`, the values in its dtype.
-  const auto store = [&](const Part& part, const void* source, int64_t size) {
-    const int64_t from = std::max(begin, part.first);
-    const int64_t to = std::min(end, part.first + part.count);
-    if (from >= to) return absl::OkStatus();
-    return device_.CopyFromHost(static_cast<const std::byte*>(source) + (from - begin) * size,
-                                part.data + (from - part.first) * size, (to - from) * size);
+  const auto count = static_cast<int64_t>(values.size());
+  const auto store = [&](Role role, DType dtype, const void* source) {
+    return state_->Store(role, unit, begin, count, SizeOf(dtype), source);
   };
-  TESSERA_RETURN_IF_ERROR(store(PartOf(state, unit), values.data(), SizeOf(DType::kFloat32)));
-  if (state != State::kMaster || model_.dtype == DType::kFloat32) return absl::OkStatus();
+  if (state != State::kMaster) return store(RoleOf(state), DType::kFloat32, values.data());
+  TESSERA_RETURN_IF_ERROR(store(Role::kMaster, DType::kFloat32, values.data()));
+  if (model_.dtype == DType::kFloat32) {
+    return store(Role::kParameter, DType::kFloat32, values.data());
+  }
   std::vector<BFloat16> rounded(values.size());
   std::transform(values.begin(), values.end(), rounded.begin(),
                  [](float value) { return BFloat16(value); });
-  return store(ModelPartOf(unit), rounded.data(), SizeOf(DType::kBFloat16));
+  return store(Role::kParameter, DType::kBFloat16, rounded.data());
 }
 
 absl::Status Trainer::Write(State state, int unit, int parameter, absl::Span<const float> values) {
@@ -191,10 +172,10 @@ absl::Status Trainer::Initialize() {
 absl::Status Trainer::InitializeParameter(int unit, int parameter, uint32_t stream) {
   const UnitPartition& partition = plans_.train.partitions[unit];
   // The model's parameters cover what the master weights do, or more.
-  const Part held = ModelPartOf(unit);
+  const ElementRange held = state_->Held(Role::kParameter, unit);
   const int64_t offset = partition.offsets[parameter];
-  const int64_t begin = std::max(offset, held.first);
-  const int64_t end = std::min(offset + partition.sizes[parameter], held.first + held.count);
+  const int64_t begin = std::max(offset, held.begin);
+  const int64_t end = std::min(offset + partition.sizes[parameter], held.end);
   // In blocks, so that the host need not hold it all; a block in pieces, for threads.
   constexpr int64_t kPiece = int64_t{1} << 16;
   constexpr int64_t kBlock = 64 * kPiece;
@@ -258,6 +239,7 @@ absl::StatusOr<StepResult> Trainer::Step(BatchSource& source, double learning_ra
   result.exposed_communication_seconds = trainer_->exposed_communication_seconds();
   result.bytes_sent = trainer_->bytes_sent();
   result.control_bytes_sent = trainer_->control_bytes_sent();
+  result.traffic = trainer_->traffic();
   return result;
 }
 
@@ -288,14 +270,16 @@ absl::StatusOr<Tensor> Trainer::Predict(BatchSource& source) {
 
 absl::StatusOr<std::vector<float>> Trainer::Read(State state, int unit, int parameter) {
   const UnitPartition& partition = plans_.train.partitions[unit];
-  const Part part = PartOf(state, unit);
-  const int64_t bytes = part.count * SizeOf(DType::kFloat32);
+  const Role role = RoleOf(state);
+  const ElementRange held = state_->Held(role, unit);
   std::vector<float> whole(partition.padded);
-  TESSERA_RETURN_IF_ERROR(device_.CopyToHost(part.data, whole.data() + part.first, bytes));
-  if (part.count != partition.padded) {
+  TESSERA_RETURN_IF_ERROR(
+      state_->Load(role, unit, 0, partition.padded, SizeOf(DType::kFloat32), whole.data()));
+  if (held.end - held.begin != partition.padded) {
     TESSERA_RETURN_IF_ERROR(
-        communicator_.AllGather(reinterpret_cast<const std::byte*>(whole.data() + part.first),
-                                reinterpret_cast<std::byte*>(whole.data()), bytes));
+        communicator_.AllGather(reinterpret_cast<const std::byte*>(whole.data() + held.begin),
+                                reinterpret_cast<std::byte*>(whole.data()),
+                                (held.end - held.begin) * SizeOf(DType::kFloat32)));
   }
   const auto begin = whole.begin() + partition.offsets[parameter];
   return std::vector<float>(begin, begin + partition.sizes[parameter]);
@@ -307,7 +291,6 @@ absl::StatusOr<uint64_t> Trainer::WeightsDigest() {
   uint64_t digest = 0;
   for (size_t u = 0; u < model_.units.size(); ++u) {
     const UnitPartition& partition = plans_.train.partitions[u];
-    const Part part = PartOf(State::kMaster, static_cast<int>(u));
     const int64_t own = communicator_.rank() * partition.shard;
     const int64_t end = std::min(own + partition.shard, partition.elements);
     constexpr int64_t kChunkBytes = kChunkElements * SizeOf(DType::kFloat32);
@@ -316,9 +299,9 @@ absl::StatusOr<uint64_t> Trainer::WeightsDigest() {
     for (int64_t at = own; at < end; at += kChunks * kChunkElements) {
       const int64_t count =
           std::min(kChunks, (own + partition.shard - at + kChunkElements - 1) / kChunkElements);
-      TESSERA_RETURN_IF_ERROR(
-          device_.CopyToHost(part.data + (at - part.first) * SizeOf(DType::kFloat32), chunks.data(),
-                             count * kChunkBytes));
+      TESSERA_RETURN_IF_ERROR(state_->Load(RoleOf(State::kMaster), static_cast<int>(u), at,
+                                           count * kChunkElements, SizeOf(DType::kFloat32),
+                                           chunks.data()));
       for (int64_t c = 0; c < count && at + c * kChunkElements < end; ++c) {
         const absl::string_view bytes(chunks.data() + c * kChunkBytes, kChunkBytes);
         digest += Fingerprint(absl::StrCat(u, ".", at + c * kChunkElements, ".", bytes));

@@ -16,6 +16,7 @@
 #include "sharding/executor.h"
 #include "sharding/plan.h"
 #include "sharding/price.h"
+#include "sharding/state_memory.h"
 
 namespace tessera {
 
@@ -32,6 +33,7 @@ struct TrainerOptions {
   AdamWOptions optimizer;
   uint64_t seed = 1;
   TierBytes capacity = kUnlimitedTiers;
+  std::string nvme_folder;  // for the NVMe tier's file, where the plan needs one
   // If set, called with the cause of a failure, on the rank where it happened and
   // from any thread, before the other ranks hear of it.
   std::function<void(const absl::Status&)> on_failure;
@@ -44,6 +46,7 @@ struct StepResult {
   double exposed_communication_seconds = 0;
   int64_t bytes_sent = 0;
   int64_t control_bytes_sent = 0;
+  TierTraffic traffic;
 };
 
 // The plans that a trainer of these options runs, without running them: training,
@@ -98,6 +101,8 @@ class Trainer {
   const Model& model() const { return model_; }
   const PlanSet& plans() const { return plans_; }
   const Executor& executor() const { return *trainer_; }
+  // What a user should know about the NVMe tier here; empty if there is nothing.
+  std::string nvme_note() const { return nvme_ == nullptr ? "" : nvme_->note(); }
   int64_t steps_done() const { return steps_done_; }
   int64_t targets_per_step() const;
 
@@ -115,17 +120,9 @@ class Trainer {
   absl::Status SetUp();
   absl::Status Initialize();
   absl::Status InitializeParameter(int unit, int parameter, uint32_t stream);
-  // What this rank holds of a unit in one buffer, and the element of the unit at
-  // which that starts.
-  struct Part {
-    std::byte* data = nullptr;
-    int64_t first = 0;
-    int64_t count = 0;
-  };
-  Part PartOf(int buffer, int unit, DType dtype) const;
-  Part PartOf(State state, int unit) const;
-  Part ModelPartOf(int unit) const;
-  int StateBuffer(State state, int unit) const;
+  absl::Status Allocate();
+  // The parts of the plan's state in which the values stand in fp32.
+  Role RoleOf(State state) const;
   // Stores elements [first, first + values.size()) of a parameter, as far as held.
   absl::Status Store(State state, int unit, int parameter, int64_t first,
                      absl::Span<const float> values);
@@ -137,7 +134,9 @@ class Trainer {
   HostCollectives host_collectives_;
   Collectives& collectives_;
   PlanSet plans_;
-  Arenas arenas_ = {};
+  std::unique_ptr<NvmeFile> nvme_;
+  Arenas arenas_;
+  std::unique_ptr<StateMemory> state_;
   std::unique_ptr<Executor> trainer_, evaluator_, predictor_;
   int64_t steps_done_ = 0;
 };

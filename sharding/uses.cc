@@ -112,7 +112,8 @@ std::vector<Position> SequenceOf(const Model& model, const PlanOptions& options)
 }
 
 std::vector<Span> GatherSpans(const Model& model, const Uses& uses,
-                              const std::vector<Position>& sequence, const PlanOptions& options) {
+                              const std::vector<Position>& sequence, const PlanOptions& options,
+                              const std::vector<bool>& arrives) {
   const int micro_steps = sequence.back().micro_step + 1;
   const size_t units = model.units.size();
   std::vector<std::vector<std::vector<int>>> forward(units), backward(units);
@@ -131,6 +132,7 @@ std::vector<Span> GatherSpans(const Model& model, const Uses& uses,
   }
   std::vector<Span> all;
   for (size_t u = 0; u < units; ++u) {
+    if (!arrives[u]) continue;
     std::vector<Span> spans;
     for (int a = 0; a < micro_steps; ++a) {
       for (const Span& span : SpansOf(static_cast<int>(u), forward[u][a], backward[u][a])) {

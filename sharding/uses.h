@@ -53,13 +53,14 @@ struct Span {
   int issue = 0;  // the position before which its gather is issued
 };
 
-// The gathers of a stage-3 step, in order of need. A unit is gathered for each
-// use, but stays where the next position uses it too; and where that would make
-// more than two gathers in a micro-step, it stays over its whole forward and
-// over its whole backward, so the traffic keeps to three times its size. A gather
-// is issued options.prefetch places of need ahead of its own.
+// The gathers of the units that are elsewhere until then, `arrives`, in order of need
+// (at stage 3 that is all). A unit is gathered for each use, but stays where the next position uses
+// it too; and where that would make more than two gathers in a micro-step, it stays over its whole
+// forward and over its whole backward, so the traffic keeps to three times its size. A gather is
+// issued options.prefetch places of need ahead of its own.
 std::vector<Span> GatherSpans(const Model& model, const Uses& uses,
-                              const std::vector<Position>& sequence, const PlanOptions& options);
+                              const std::vector<Position>& sequence, const PlanOptions& options,
+                              const std::vector<bool>& arrives);
 
 }  // namespace tessera
 

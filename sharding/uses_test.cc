@@ -79,7 +79,8 @@ TEST(GatherSpans, CoverEveryReadWithAtMostTwoGathersPerMicroStep) {
     for (bool recompute : {false, true}) {
       const PlanOptions options = Options(accumulation, 1, recompute);
       const std::vector<Position> sequence = SequenceOf(model, options);
-      const std::vector<Span> spans = GatherSpans(model, uses, sequence, options);
+      const std::vector<Span> spans =
+          GatherSpans(model, uses, sequence, options, std::vector<bool>(model.units.size(), true));
       std::map<int, int> gathers;
       for (const Span& span : spans) ++gathers[span.unit];
       for (const auto& [unit, count] : gathers) EXPECT_LE(count, 2 * accumulation) << unit;
@@ -107,7 +108,8 @@ TEST(GatherSpans, AreNeverAdjacent) {
   const Model model = testing::MakeShapeModel(DType::kFloat32, 2);
   const Uses uses(model);
   const PlanOptions options = Options(3, 1, false);
-  const std::vector<Span> spans = GatherSpans(model, uses, SequenceOf(model, options), options);
+  const std::vector<Span> spans = GatherSpans(model, uses, SequenceOf(model, options), options,
+                                              std::vector<bool>(model.units.size(), true));
   for (const Span& a : spans) {
     for (const Span& b : spans) {
       if (a.unit != b.unit) continue;
@@ -121,7 +123,8 @@ TEST(GatherSpans, AreIssuedAsFarAheadAsAsked) {
   const Uses uses(model);
   for (int prefetch : {0, 1, 3}) {
     const PlanOptions options = Options(2, prefetch, false);
-    const std::vector<Span> spans = GatherSpans(model, uses, SequenceOf(model, options), options);
+    const std::vector<Span> spans = GatherSpans(model, uses, SequenceOf(model, options), options,
+                                                std::vector<bool>(model.units.size(), true));
     std::vector<int> places;
     for (const Span& span : spans) {
       if (places.empty() || places.back() != span.first) places.push_back(span.first);

@@ -27,8 +27,8 @@ struct Value {
     kOwnSum,          // (unit): the canonical sum of the rank's own leaves
     kPieces,          // (unit, micro-step or -1, first byte)
     kGradient,        // (unit): the canonical sum of the step, rounded
-    kNorm,            // (number of units in it)
-    kGlobalNorm,
+    kNorm,            // (number of units in it, whether they are the host's)
+    kGlobalNorm,      // (whether of the host's units)
     kAllLosses,
     kClip,
   };
@@ -37,6 +37,9 @@ struct Value {
   int64_t b = -1;
   int64_t c = -1;
   int64_t d = -1;
+  // What is at byte x of a buffer belongs at byte x + shift of the whole that it is a
+  // part of.
+  int64_t shift = 0;
 
   friend bool operator==(const Value&, const Value&) = default;
 };

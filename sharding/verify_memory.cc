@@ -18,7 +18,7 @@ class MemoryVerifier {
   absl::Status Run(const TierBytes& capacity) {
     TESSERA_RETURN_IF_ERROR(WaitsPointBackwards());
     TESSERA_RETURN_IF_ERROR(AccessesAreInBounds());
-    TESSERA_RETURN_IF_ERROR(HostWorkStaysOnTheHost());
+    TESSERA_RETURN_IF_ERROR(TiersAreReached());
     TESSERA_RETURN_IF_ERROR(CollectivesMatch());
     order_.emplace(plan_);
     TESSERA_RETURN_IF_ERROR(ConflictsAreOrdered());
@@ -63,21 +63,90 @@ class MemoryVerifier {
     return absl::OkStatus();
   }
 
-  absl::Status HostWorkStaysOnTheHost() const {
+  // The tiers between which a move goes, and in which lane.
+  struct Route {
+    LaneKind lane;
+    Tier from, to;
+  };
+  static std::optional<Route> RouteOf(Operation operation) {
+    switch (operation) {
+      case Operation::kCopyIn:
+        return Route{LaneKind::kCopyIn, Tier::kHost, Tier::kDevice};
+      case Operation::kCopyOut:
+        return Route{LaneKind::kCopyOut, Tier::kDevice, Tier::kHost};
+      case Operation::kRead:
+        return Route{LaneKind::kRead, Tier::kNvme, Tier::kHost};
+      case Operation::kWrite:
+        return Route{LaneKind::kWrite, Tier::kHost, Tier::kNvme};
+      default:
+        return std::nullopt;
+    }
+  }
+
+  absl::Status TiersAreReached() const {
     for (size_t i = 0; i < plan_.instructions.size(); ++i) {
       const Instruction& instruction = plan_.instructions[i];
-      if (instruction.lane != LaneKind::kHost) continue;
+      if (const std::optional<Route> route = RouteOf(instruction.operation)) {
+        TESSERA_RETURN_IF_ERROR(MoveKeepsToItsRoute(static_cast<int>(i), *route));
+        continue;
+      }
+      const bool on_host = IsHostLane(instruction.lane);
       for (const auto* accesses : {&instruction.reads, &instruction.writes}) {
         for (const Access& access : *accesses) {
           const Buffer& buffer = plan_.buffers[access.buffer];
-          if (buffer.tier == Tier::kHost) continue;
-          return absl::FailedPreconditionError(
-              absl::StrCat("rule 3: host work touches buffer ", buffer.name, " in the ",
-                           NameOf(buffer.tier), " tier: ", Text(static_cast<int>(i))));
+          if (buffer.tier == Tier::kHost || (buffer.tier == Tier::kDevice && !on_host)) continue;
+          return absl::FailedPreconditionError(absl::StrCat(
+              "rule 3: ", on_host ? "host work" : "work of the device", " touches buffer ",
+              buffer.name, " in the ", NameOf(buffer.tier), " tier: ", Text(static_cast<int>(i))));
         }
       }
     }
     return absl::OkStatus();
+  }
+
+  absl::Status MoveKeepsToItsRoute(int number, const Route& route) const {
+    const Instruction& move = plan_.instructions[number];
+    const auto fail = [&](absl::string_view what, const Access& access) {
+      return absl::FailedPreconditionError(absl::StrCat(
+          "rule 3: ", what, ", buffer ", plan_.buffers[access.buffer].name, ": ", Text(number)));
+    };
+    if (move.reads.empty() || move.reads.size() != move.writes.size()) {
+      return absl::FailedPreconditionError(
+          absl::StrCat("rule 3: a move reads as much as it writes: ", Text(number)));
+    }
+    for (size_t r = 0; r < move.reads.size(); ++r) {
+      const Access& read = move.reads[r];
+      const Access& write = move.writes[r];
+      if (move.lane != route.lane) return fail("a move is in another's lane", read);
+      if (plan_.buffers[read.buffer].tier != route.from)
+        return fail("a move starts in no such tier", read);
+      if (plan_.buffers[write.buffer].tier != route.to)
+        return fail("a move ends in no such tier", write);
+      if (read.bytes != write.bytes) return fail("a move's sizes do not match", read);
+      for (const Access& access : {read, write}) {
+        if (access.scope == Scope::kOthers) return fail("a move has others' shards", access);
+        const bool aligned = route.from != Tier::kNvme && route.to != Tier::kNvme;
+        if (!aligned && !MovesWholePages(access))
+          return fail("a move to or from NVMe cuts a page", access);
+      }
+    }
+    return absl::OkStatus();
+  }
+
+  // What is read from NVMe or written there begins and ends with a page; where it ends
+  // with its buffer, the rest of that page is nobody's.
+  bool MovesWholePages(const Access& access) const {
+    const Buffer& buffer = plan_.buffers[access.buffer];
+    const int64_t end = access.begin + access.bytes;
+    return access.scope == Scope::kRange && buffer.offset % kNvmeAlignment == 0 &&
+           access.begin % kNvmeAlignment == 0 && (end % kNvmeAlignment == 0 || end == buffer.bytes);
+  }
+
+  // The bytes of its arena that are a buffer's.
+  int64_t Taken(const Buffer& buffer) const {
+    const int64_t granule = GranuleOf(plan_.options, buffer.tier);
+    return granule == kBufferAlignment ? buffer.bytes
+                                       : (buffer.bytes + granule - 1) / granule * granule;
   }
 
   absl::Status CollectivesMatch() const {
@@ -127,7 +196,9 @@ class MemoryVerifier {
 
   struct Touched {
     int writer = -1;
-    std::array<int, kLanes> readers = {-1, -1, -1};  // the latest of each lane
+    std::array<int, kLanes> readers;  // the latest of each lane
+
+    Touched() { readers.fill(-1); }
   };
 
   absl::Status ConflictsAreOrdered() const {
@@ -222,8 +293,8 @@ class MemoryVerifier {
     std::vector<int> by_first;
     for (size_t b = 0; b < plan_.buffers.size(); ++b) {
       const Buffer& buffer = plan_.buffers[b];
-      if (buffer.tier != tier) continue;
-      if (buffer.offset < 0 || buffer.offset > arena - buffer.bytes) {
+      if (buffer.tier != tier || buffer.bytes == 0) continue;
+      if (buffer.offset < 0 || buffer.offset > arena - Taken(buffer)) {
         return absl::FailedPreconditionError(
             absl::StrCat("rule 3: buffer ", buffer.name, " of ", buffer.bytes, " bytes at offset ",
                          buffer.offset, " leaves the arena of ", arena, " bytes",
@@ -240,7 +311,7 @@ class MemoryVerifier {
     for (int b : by_first) {
       const Buffer& buffer = plan_.buffers[b];
       int culprit = -1;
-      occupant.ForEach(buffer.offset, buffer.offset + buffer.bytes,
+      occupant.ForEach(buffer.offset, buffer.offset + Taken(buffer),
                        [&](int64_t, int64_t, int other) {
                          if (other >= 0 && !EndsBefore(other, b, lives)) culprit = other;
                        });
@@ -253,7 +324,7 @@ class MemoryVerifier {
             absl::StrCat("rule 3: buffers ", plan_.buffers[culprit].name, " and ", buffer.name,
                          " overlap and may be alive together", between));
       }
-      occupant.Assign(buffer.offset, buffer.offset + buffer.bytes, b);
+      occupant.Assign(buffer.offset, buffer.offset + Taken(buffer), b);
     }
     return absl::OkStatus();
   }

@@ -21,7 +21,9 @@ std::string NameOf(const Value& value) {
   for (int64_t part : {value.b, value.c, value.d}) {
     if (part >= 0) absl::StrAppend(&text, ", ", part);
   }
-  return absl::StrCat(text, ")");
+  absl::StrAppend(&text, ")");
+  if (value.shift != 0) absl::StrAppend(&text, " displaced by ", value.shift);
+  return text;
 }
 
 namespace {
@@ -32,6 +34,11 @@ bool IsCollective(Operation operation) {
   return operation == Operation::kGatherParameters || operation == Operation::kGatherGradient ||
          operation == Operation::kGatherLosses || operation == Operation::kExchange ||
          operation == Operation::kReduceNorm;
+}
+
+bool IsMove(Operation operation) {
+  return operation == Operation::kCopyIn || operation == Operation::kCopyOut ||
+         operation == Operation::kRead || operation == Operation::kWrite;
 }
 
 // Runs a plan on symbols, as one rank, in the order of the list: where rule 2
@@ -70,8 +77,9 @@ class SymbolicMachine {
 
   absl::Status Step(int number) {
     const Instruction& instruction = plan_.instructions[number];
+    if (IsMove(instruction.operation)) return Move(number);
     TESSERA_RETURN_IF_ERROR(CheckNumbers(number));
-    const Signature signature = signatures_.Of(instruction, VersionFor(instruction));
+    const Signature signature = signatures_.Of(instruction, FoundBy(instruction));
     if (instruction.reads.size() != signature.reads.size() ||
         instruction.writes.size() != signature.writes.size()) {
       return absl::FailedPreconditionError(absl::StrCat(
@@ -79,11 +87,13 @@ class SymbolicMachine {
     }
     for (size_t r = 0; r < signature.reads.size(); ++r) {
       TESSERA_RETURN_IF_ERROR(CheckPlace(number, instruction.reads[r], signature.reads[r]));
-      TESSERA_RETURN_IF_ERROR(Read(number, instruction.reads[r], signature.reads[r].value));
+      TESSERA_RETURN_IF_ERROR(
+          Read(number, instruction.reads[r], Shifted(instruction.reads[r], signature.reads[r])));
     }
     for (size_t w = 0; w < signature.writes.size(); ++w) {
       TESSERA_RETURN_IF_ERROR(CheckPlace(number, instruction.writes[w], signature.writes[w]));
-      TESSERA_RETURN_IF_ERROR(Write(number, instruction.writes[w], signature.writes[w].value));
+      TESSERA_RETURN_IF_ERROR(Write(number, instruction.writes[w],
+                                    Shifted(instruction.writes[w], signature.writes[w])));
     }
     // What was exchanged is spent: adding it again would count it twice.
     if (instruction.operation == Operation::kSum) {
@@ -92,6 +102,48 @@ class SymbolicMachine {
                                     Value{Kind::kScratch});
     }
     return absl::OkStatus();
+  }
+
+  // What is read is then where it is written, and must be something.
+  absl::Status Move(int number) {
+    const Instruction& instruction = plan_.instructions[number];
+    for (size_t r = 0; r < instruction.reads.size(); ++r) {
+      const Access& read = instruction.reads[r];
+      const Access& write = instruction.writes[r];
+      const int64_t by = BaseOf(write) - BaseOf(read);
+      std::vector<std::pair<std::pair<int64_t, int64_t>, Value>> runs;
+      ForEachByteRange(plan_.buffers[read.buffer], read, rank_, [&](int64_t begin, int64_t end) {
+        memory_[read.buffer].ForEach(begin, end, [&](int64_t from, int64_t to, const Value& found) {
+          runs.push_back({{from + by, to + by}, found});
+        });
+      });
+      for (auto& [range, value] : runs) {
+        if (value.kind == Kind::kNothing || value.kind == Kind::kScratch) {
+          return Fail(1, number, read.buffer,
+                      absl::StrCat("holds ", NameOf(value), " and is moved"));
+        }
+        value.shift -= by;
+        memory_[write.buffer].Assign(range.first, range.second, value);
+      }
+      writer_[write.buffer] = number;
+      unread_[read.buffer] = -1;
+      if (!plan_.buffers[write.buffer].persistent) unread_[write.buffer] = number;
+    }
+    return absl::OkStatus();
+  }
+
+  // Where an access starts in its buffer, on this rank.
+  int64_t BaseOf(const Access& access) const {
+    const int64_t own =
+        access.scope == Scope::kRange ? 0 : rank_ * plan_.buffers[access.buffer].shard_bytes;
+    return own + access.begin;
+  }
+
+  // The value at an access, as it belongs there.
+  Value Shifted(const Access& access, const Operand& operand) const {
+    Value value = operand.value;
+    if (operand.begin >= 0) value.shift = rank_ * (operand.shard) + operand.begin - BaseOf(access);
+    return value;
   }
 
   // The instruction's call, unit and micro-step exist.
@@ -115,27 +167,46 @@ class SymbolicMachine {
         (i.operation != Operation::kFoldContributions ||
          (i.parameter >= 0 &&
           i.parameter < static_cast<int>(model_.units[i.unit].parameters.size()))) &&
+        (i.operation != Operation::kUpdate || UpdatesOneTile(i)) &&
         (!has_micro_step || i.micro_step >= 0) && i.micro_step < plan_.options.accumulation;
     if (ok) return absl::OkStatus();
     return absl::FailedPreconditionError(absl::StrCat("rule 5: no such call, unit or micro-step: ",
                                                       PrintInstruction(plan_, model_, number)));
   }
 
-  // A gather after the update of a unit carries the new version.
-  int VersionFor(const Instruction& instruction) const {
-    return instruction.operation == Operation::kGatherParameters && updated_.count(instruction.unit)
-               ? 1
-               : 0;
+  // The elements are the unit's, all on the device or none.
+  bool UpdatesOneTile(const Instruction& i) const {
+    const Layout& layout = signatures_.layout();
+    const int64_t cut = layout.DeviceElements(i.unit);
+    const int64_t end = i.first + i.elements;
+    return i.first >= 0 && i.elements > 0 && end <= layout.StateElements(i.unit) &&
+           (i.first >= cut || end <= cut);
+  }
+
+  Signatures::Found FoundBy(const Instruction& instruction) const {
+    Signatures::Found found;
+    // A gather after the update of a unit carries the new version.
+    if (instruction.operation == Operation::kGatherParameters) {
+      found.parameter_version = updated_.count(instruction.unit) > 0 ? 1 : 0;
+    }
+    if (instruction.operation == Operation::kReduceNorm && !instruction.reads.empty()) {
+      const Access& sum = instruction.reads[0];
+      memory_[sum.buffer].ForEach(sum.begin, sum.begin + 1,
+                                  [&](int64_t, int64_t, const Value& value) {
+                                    found.host_norm = value.kind == Kind::kNorm && value.b == 1;
+                                  });
+    }
+    return found;
   }
 
   absl::Status CheckPlace(int number, const Access& access, const Operand& operand) const {
     if (access.role != operand.role || access.index != operand.index) {
       return Fail(5, number, access.buffer, "is not the operand that belongs there");
     }
-    if (access.bytes != operand.bytes || (operand.begin >= 0 && access.begin != operand.begin)) {
-      return Fail(5, number, access.buffer,
-                  absl::StrCat("is accessed at [", access.begin, "+", access.bytes, "], not [",
-                               operand.begin, "+", operand.bytes, "],"));
+    if (access.bytes != operand.bytes) {
+      return Fail(
+          5, number, access.buffer,
+          absl::StrCat("is accessed in ", access.bytes, " bytes, not ", operand.bytes, ","));
     }
     return absl::OkStatus();
   }
@@ -154,7 +225,10 @@ class SymbolicMachine {
       });
     });
     // A gather in place reads its own shard of what was gathered: that is no use of it.
-    if (!IsCollective(plan_.instructions[number].operation)) unread_[access.buffer] = -1;
+    const Instruction& reader = plan_.instructions[number];
+    const bool in_place =
+        IsCollective(reader.operation) && reader.writes[0].buffer == access.buffer;
+    if (!in_place) unread_[access.buffer] = -1;
     return status;
   }
 
@@ -166,11 +240,14 @@ class SymbolicMachine {
       held_[access.buffer] = -1;
       if (unread_[access.buffer] >= 0) return Fail(5, number, access.buffer, "is never read");
     } else if (IsCollective(operation) && !persistent) {
-      if (unread_[access.buffer] >= 0) {
+      // What a gather in place adds to may have been moved there.
+      const bool in_place = plan_.instructions[number].reads[0].buffer == access.buffer;
+      const int before = unread_[access.buffer];
+      if (before >= 0 && !(in_place && IsMove(plan_.instructions[before].operation))) {
         return Fail(5, number, access.buffer, "is overwritten before it is read");
       }
       unread_[access.buffer] = number;
-      if (operation == Operation::kGatherParameters) {
+      if (operation == Operation::kGatherParameters && !in_place) {
         if (held_[access.buffer] >= 0) return Fail(5, number, access.buffer, "is held already");
         held_[access.buffer] = number;
       }
@@ -185,39 +262,65 @@ class SymbolicMachine {
     return absl::OkStatus();
   }
 
-  // The persistent buffers, in the order in which a model has them. Version 0 is
-  // assumed; any other is checked.
+  // The state's parts, as the layout has them, each in a buffer of its own. Version 0
+  // is assumed; any other is checked.
   absl::Status CheckState(int version) {
-    size_t next = 0;
-    const int last = static_cast<int>(plan_.instructions.size()) - 1;
-    const bool has_master = model_.dtype != DType::kFloat32;
-    for (size_t u = 0; u < model_.units.size(); ++u) {
-      for (Kind kind : {Kind::kParameter, Kind::kMaster, Kind::kMomentum, Kind::kVariance}) {
-        if (kind == Kind::kMaster && !has_master) continue;
-        if (next >= plan_.buffers.size() || !plan_.buffers[next].persistent) {
-          return absl::FailedPreconditionError(
-              absl::StrCat("rule 6: unit ", model_.units[u].name, " lacks a persistent buffer"));
-        }
-        const Value value = {kind, static_cast<int64_t>(u), version};
-        const int64_t bytes = plan_.buffers[next].bytes;
-        if (!assumed_) {
-          memory_[next].Assign(0, bytes, value);
-        } else {
-          absl::Status status;
-          memory_[next].ForEach(0, bytes, [&](int64_t from, int64_t to, const Value& found) {
-            if (found == value || !status.ok()) return;
-            const int culprit = writer_[next] >= 0 ? writer_[next] : last;
-            status = Fail(6, culprit, static_cast<int>(next),
-                          absl::StrCat("is left with ", NameOf(found), " at [", from, ", ", to,
-                                       ") instead of ", NameOf(value), " by the step, up to"));
-          });
-          TESSERA_RETURN_IF_ERROR(status);
-        }
-        ++next;
+    const std::vector<StatePart>& wanted = signatures_.layout().state();
+    for (size_t s = 0; s < wanted.size(); ++s) {
+      const StatePart& part = wanted[s];
+      if (s >= plan_.state.size() || !Holds(plan_.state[s], part)) {
+        return absl::FailedPreconditionError(
+            absl::StrCat("rule 6: unit ", model_.units[part.unit].name,
+                         " lacks a persistent buffer of its own for part ", s, " of the state"));
       }
+      const int buffer = plan_.state[s].buffer;
+      const Value value = StateValue(part, version);
+      const int64_t bytes = plan_.buffers[buffer].bytes;
+      if (version == 0 && !assumed_) {
+        memory_[buffer].Assign(0, bytes, value);
+        continue;
+      }
+      absl::Status status;
+      memory_[buffer].ForEach(0, bytes, [&](int64_t from, int64_t to, const Value& found) {
+        if (found == value || !status.ok()) return;
+        const int last = static_cast<int>(plan_.instructions.size()) - 1;
+        status = Fail(6, writer_[buffer] >= 0 ? writer_[buffer] : last, buffer,
+                      absl::StrCat("is left with ", NameOf(found), " at [", from, ", ", to,
+                                   ") instead of ", NameOf(value), " by the step, up to"));
+      });
+      TESSERA_RETURN_IF_ERROR(status);
     }
     assumed_ = true;
     return absl::OkStatus();
+  }
+
+  int64_t ElementOf(Role role) const {
+    return role == Role::kParameter ? SizeOf(model_.dtype) : SizeOf(DType::kFloat32);
+  }
+
+  bool Holds(const StatePart& part, const StatePart& wanted) {
+    if (part.role != wanted.role || part.unit != wanted.unit || part.first != wanted.first ||
+        part.elements != wanted.elements || part.buffer < 0 ||
+        part.buffer >= static_cast<int>(plan_.buffers.size())) {
+      return false;
+    }
+    const Buffer& buffer = plan_.buffers[part.buffer];
+    if (!assumed_ && !state_buffers_.insert(part.buffer).second) return false;
+    return buffer.persistent && buffer.tier == wanted.tier &&
+           buffer.bytes == wanted.elements * ElementOf(wanted.role);
+  }
+
+  Value StateValue(const StatePart& part, int version) const {
+    const Kind kind = part.role == Role::kParameter  ? Kind::kParameter
+                      : part.role == Role::kMaster   ? Kind::kMaster
+                      : part.role == Role::kMomentum ? Kind::kMomentum
+                                                     : Kind::kVariance;
+    Value value = {kind, part.unit, version};
+    const int64_t size = ElementOf(part.role);
+    const bool in_shard = plan_.options.stage >= (part.role == Role::kParameter ? 3 : 1);
+    value.shift = part.first * size;
+    if (in_shard) value.shift += rank_ * plan_.partitions[part.unit].shard * size;
+    return value;
   }
 
   const Plan& plan_;
@@ -229,6 +332,7 @@ class SymbolicMachine {
   std::vector<int> held_;    // by buffer: the gather that was not released yet
   std::vector<int> writer_;  // by buffer: the latest
   std::set<int> updated_;    // units
+  std::set<int> state_buffers_;
   bool assumed_ = false;
 };
 

@@ -23,10 +23,15 @@ struct Case {
   bool recompute = false;
   int prefetch = 1;
   int64_t bucket_bytes = int64_t{32} << 20;
+  Offload offload = {};
 
   std::string ToString() const {
-    return absl::StrFormat("%s, stage %d, world %d, recompute %d, prefetch %d, bucket %d",
-                           NameOf(dtype), stage, world, recompute, prefetch, bucket_bytes);
+    return absl::StrFormat(
+        "%s, stage %d, world %d, recompute %d, prefetch %d, bucket %d; optimizer %s, gradients %s, "
+        "parameters %s, activations %s",
+        NameOf(dtype), stage, world, recompute, prefetch, bucket_bytes,
+        NameOf(offload.optimizer.tier), NameOf(offload.gradients.tier),
+        NameOf(offload.parameters.tier), NameOf(offload.activations.tier));
   }
 };
 
@@ -35,6 +40,9 @@ absl::StatusOr<Outcome> TrainOnCuda(const Case& c, RunOptions options) {
   options.trainer.plan.recompute = c.recompute;
   options.trainer.plan.prefetch = c.prefetch;
   options.trainer.plan.bucket_bytes = c.bucket_bytes;
+  options.trainer.plan.offload = c.offload;
+  options.trainer.plan.tile_elements = kTileAlignment;
+  options.trainer.nvme_folder = ::testing::TempDir();
   options.make_device = MakeCudaRank;
   SyntheticTokens source(kSmallVocabulary);
   return TrainInThreads(SmallGpt2(c.dtype), options, source, c.world, InCudaWorld);
@@ -87,6 +95,32 @@ TEST_F(CudaTrainingTest, SameBits) {
             }
           }
         }
+      }
+    }
+  }
+}
+
+// The same with the optimizer, gradients, parameters and activations in other tiers, of
+// which the host's is pinned: updates and sums of the host have the bits of the GPU's.
+TEST_F(CudaTrainingTest, SameBitsWithOffload) {
+  const bool everything = std::getenv("TESSERA_LONG") != nullptr;
+  const Placement host = {Tier::kHost, 1};
+  const Placement some = {Tier::kHost, 0.3};
+  const Placement nvme = {Tier::kNvme, 1};
+  int number = 0;
+  for (const Offload& offload :
+       {Offload{host, {}, {}, {}}, Offload{{}, {}, host, host}, Offload{some, host, some, {}},
+        Offload{nvme, nvme, nvme, nvme}, Offload{{}, nvme, {}, some}}) {
+    for (const int stage : {0, 1, 2, 3}) {
+      for (const int world : {1, 2, 4}) {
+        const int run_every = everything ? 1 : kThreadSanitized ? 37 : kSanitized ? 13 : 3;
+        if (number++ % run_every != 0) continue;
+        ASSERT_NO_FATAL_FAILURE(
+            ExpectSameBits({.dtype = number % 4 < 2 ? DType::kBFloat16 : DType::kFloat32,
+                            .stage = stage,
+                            .world = world,
+                            .recompute = number % 2 == 0,
+                            .offload = offload}));
       }
     }
   }

@@ -78,10 +78,15 @@ class HashMachine {
     std::vector<uint64_t> result;
     for (int rank = 0; rank < plan_.options.world; ++rank) {
       result.insert(result.end(), outputs_[rank].begin(), outputs_[rank].end());
-      for (const Buffer& buffer : plan_.buffers) {
-        if (!buffer.persistent) continue;
-        for (int64_t at = 0; at < buffer.bytes; at += kCell) {
-          result.push_back(Cell(rank, BeginOf(plan_, buffer) + at));
+      for (Role role : {Role::kParameter, Role::kMaster, Role::kMomentum, Role::kVariance}) {
+        // In fp32 master weights apart from the parameters are a copy of them.
+        if (role == Role::kMaster && element_ == 4) continue;
+        for (const StatePart& part : plan_.state) {
+          if (part.role != role) continue;
+          const Buffer& buffer = plan_.buffers[part.buffer];
+          for (int64_t at = 0; at < buffer.bytes; at += kCell) {
+            result.push_back(Cell(rank, BeginOf(plan_, buffer) + at));
+          }
         }
       }
     }
@@ -141,17 +146,16 @@ class HashMachine {
     for (const Tier tier : kTiers) bytes += Aligned(plan_.arena_bytes[tier]);
     memory_[rank].resize(bytes / kCell);
     for (size_t c = 0; c < memory_[rank].size(); ++c) memory_[rank][c] = Mix(~rank, c);
-    const int kinds = element_ == 4 ? 3 : 4;
-    int number = 0;
-    for (const Buffer& buffer : plan_.buffers) {
-      if (!buffer.persistent) continue;
-      const UnitPartition& partition = plan_.partitions[number / kinds];
-      const int kind = number++ % kinds;
-      const int64_t size = kind == 0 ? element_ : 4;
-      const bool whole = buffer.bytes == partition.padded * size;
-      for (int64_t e = 0; e * size < buffer.bytes; ++e) {
-        const uint64_t index = e + (whole ? 0 : rank * partition.shard);
-        Store(rank, BeginOf(plan_, buffer) + e * size, size, Mix(Mix(number, 5), index));
+    for (const StatePart& part : plan_.state) {
+      const bool is_parameter = part.role == Role::kParameter;
+      const int64_t size = is_parameter ? element_ : 4;
+      const bool in_shard = plan_.options.stage >= (is_parameter ? 3 : 1);
+      const int64_t shard = in_shard ? plan_.partitions[part.unit].shard : 0;
+      const Role role = element_ == 4 && part.role == Role::kMaster ? Role::kParameter : part.role;
+      const uint64_t seed = Mix(part.unit, static_cast<uint64_t>(role));
+      const int64_t begin = BeginOf(plan_, plan_.buffers[part.buffer]);
+      for (int64_t e = 0; e < part.elements; ++e) {
+        Store(rank, begin + e * size, size, Mix(seed, rank * shard + part.first + e));
       }
     }
   }
@@ -214,6 +218,16 @@ class HashMachine {
         return;
       case Operation::kUpdate:
         Update(rank, i);
+        return;
+      case Operation::kCopyIn:
+      case Operation::kCopyOut:
+      case Operation::kRead:
+      case Operation::kWrite:
+        for (size_t r = 0; r < i.reads.size(); ++r) {
+          for (int64_t b = 0; b < i.reads[r].bytes; b += kCell) {
+            Cell(rank, At(i.writes[r], rank) + b) = Cell(rank, At(i.reads[r], rank) + b);
+          }
+        }
         return;
       default:
         for (const Access& read : i.reads) outputs_[rank].push_back(Digest(rank, read));
@@ -293,14 +307,19 @@ class HashMachine {
 
   uint64_t Clip(int rank, const Instruction& i) {
     std::map<int64_t, uint64_t> losses;  // by micro-batch
-    const int64_t loss = At(i.reads[1], rank);
+    const int64_t loss = At(i.reads.back(), rank);
     for (int r = 0; r < plan_.options.world; ++r) {
       for (int a = 0; a < plan_.options.accumulation; ++a) {
         losses[plan_.MicroBatchOf(r, a)] =
             Load(rank, loss + (r * plan_.options.accumulation + a) * 8, 8);
       }
     }
-    uint64_t clip = Digest(rank, i.reads[0]);
+    uint64_t clip = 0;
+    for (int64_t b = 0; b < i.reads[0].bytes; b += kCell) {
+      uint64_t sum = 0;
+      for (size_t r = 0; r + 1 < i.reads.size(); ++r) sum += Cell(rank, At(i.reads[r], rank) + b);
+      clip = Mix(clip, sum);
+    }
     for (const auto& [micro_batch, value] : losses) clip = Mix(clip, value);
     return clip;
   }
@@ -477,6 +496,7 @@ int64_t MostAliveByClosure(const Plan& plan, Tier tier) {
       for (const Access& access : *accesses) users[access.buffer].push_back(static_cast<int>(i));
     }
   }
+  const int64_t granule = GranuleOf(plan.options, tier);
   int64_t most = 0;
   for (size_t i = 0; i < count; ++i) {
     int64_t alive = 0;
@@ -486,7 +506,8 @@ int64_t MostAliveByClosure(const Plan& plan, Tier tier) {
       const auto later = [&](int user) { return before[user][i]; };
       const bool dead = std::all_of(users[b].begin(), users[b].end(), earlier) ||
                         std::all_of(users[b].begin(), users[b].end(), later);
-      if (plan.buffers[b].persistent || !dead) alive += (plan.buffers[b].bytes + 63) / 64 * 64;
+      if (plan.buffers[b].persistent || !dead)
+        alive += (plan.buffers[b].bytes + granule - 1) / granule * granule;
     }
     most = std::max(most, alive);
   }

@@ -33,7 +33,8 @@ std::vector<uint64_t> RunOnHashes(const Plan& plan, DType dtype);
 
 // The most bytes alive at once. A buffer is alive while an instruction runs unless
 // all its accesses are complete before that starts, or none can start before that
-// is complete; a persistent one always is. Buffers count as multiples of 64 bytes.
+// is complete; a persistent one always is. Buffers count as multiples of the tier's
+// granule.
 int64_t MostAliveByClosure(const Plan& plan, Tier tier);
 
 }  // namespace tessera::testing

@@ -19,6 +19,11 @@ bool IsCollective(const Instruction& i) {
          i.operation == Operation::kGatherLosses;
 }
 
+bool IsMove(const Instruction& i) {
+  return i.operation == Operation::kCopyIn || i.operation == Operation::kCopyOut ||
+         i.operation == Operation::kRead || i.operation == Operation::kWrite;
+}
+
 bool IsReduction(const Instruction& i) {
   return i.operation == Operation::kExchange || i.operation == Operation::kSum ||
          i.operation == Operation::kAccumulate || i.operation == Operation::kGatherGradient ||
@@ -37,7 +42,8 @@ class MutantMaker {
     Waits();
     for (int i = 0; i < count(); ++i) {
       if (plan_.instructions[i].operation == Operation::kRelease) Release(i);
-      if (IsReduction(plan_.instructions[i])) Reduction(i);
+      if (IsReduction(plan_.instructions[i]) || IsMove(plan_.instructions[i])) Reduction(i);
+      if (IsMove(plan_.instructions[i])) OtherBuffers(i);
       if (plan_.instructions[i].operation == Operation::kGatherParameters) StaleGather(i);
       if (IsCollective(plan_.instructions[i])) SwapCollective(i);
       Accesses(i);
@@ -204,6 +210,20 @@ class MutantMaker {
     }
   }
 
+  // A move from or to the buffer before or after its own, which may be as large: another
+  // turn of a ring, another moment, another unit.
+  void OtherBuffers(int i) {
+    for (int by : {-1, 1}) {
+      const auto other = [&](const std::string& kind, std::vector<Access> Instruction::*side) {
+        const int buffer = (at(i).*side)[0].buffer + by;
+        if (buffer < 0 || buffer >= static_cast<int>(plan_.buffers.size())) return;
+        Edit(kind, i, [&](Instruction* changed) { (changed->*side)[0].buffer = buffer; });
+      };
+      other("moved from another", &Instruction::reads);
+      other("moved to another", &Instruction::writes);
+    }
+  }
+
   void SwapCollective(int i) {
     int next = i + 1;
     while (next < count() && !IsCollective(at(next))) ++next;
@@ -251,7 +271,8 @@ class MutantMaker {
       Edit("lane", i, [&](Instruction* changed) { changed->lane = static_cast<LaneKind>(lane); });
     }
     const auto number = [&](const std::string& kind, int Instruction::*field) {
-      if (at(i).*field < 0) return;
+      // Of a move they are names alone.
+      if (at(i).*field < 0 || IsMove(at(i))) return;
       for (int by : {-1, 1}) {
         Edit(kind, i, [&](Instruction* changed) { changed->*field += by; });
       }
@@ -260,6 +281,11 @@ class MutantMaker {
     number("call", &Instruction::call);
     number("parameter", &Instruction::parameter);
     number("micro-step", &Instruction::micro_step);
+    for (int64_t by : {-kTileAlignment, kTileAlignment}) {
+      if (at(i).elements == 0) continue;
+      Edit("first element", i, [&](Instruction* changed) { changed->first += by; });
+      Edit("elements", i, [&](Instruction* changed) { changed->elements += by; });
+    }
     if (at(i).operation == Operation::kForward) {
       Edit("recompute", i, [&](Instruction* changed) { changed->recompute = !changed->recompute; });
     }
@@ -276,10 +302,13 @@ class MutantMaker {
       shift("offset shifted", plan_.buffers[b].offset + kShift);
       shift("offset shifted", plan_.buffers[b].offset - kShift);
       for (const Buffer& other : plan_.buffers) shift("offset of another", other.offset, 20);
-      if (plan_.buffers[b].tier != Tier::kHost || !Chosen("tier", 1)) continue;
-      Plan plan = plan_;
-      plan.buffers[b].tier = Tier::kDevice;
-      visit_({"tier", plan.buffers[b].name, std::move(plan)});
+      for (const Tier tier : kTiers) {
+        if (plan_.buffers[b].tier == Tier::kDevice || plan_.buffers[b].tier == tier) continue;
+        if (!Chosen("tier", 1)) continue;
+        Plan plan = plan_;
+        plan.buffers[b].tier = tier;
+        visit_({"tier", plan.buffers[b].name, std::move(plan)});
+      }
     }
   }
 

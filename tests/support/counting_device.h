@@ -35,6 +35,7 @@ class CountingDevice final : public Device {
   std::unique_ptr<Event> CreateEvent() override { return device_.CreateEvent(); }
   Lane& lane(int index) override { return device_.lane(index); }
   int lanes() const override { return device_.lanes(); }
+  Lane& host_lane() override { return device_.host_lane(); }
   void UseLibraryWorkspace(std::byte* workspace) override {
     device_.UseLibraryWorkspace(workspace);
   }

@@ -102,6 +102,10 @@ absl::StatusOr<Outcome> TrainAsRank(const Model& model, const RunOptions& option
       std::unique_ptr<Trainer> trainer,
       Trainer::Create(model, trainer_options, device, communicator, rank_device.collectives.get()));
   TESSERA_RETURN_IF_ERROR(CheckMemory(device, *trainer));
+  // Leaves alone what moves, too.
+  if (!(options.trainer.plan.offload == Offload())) {
+    TESSERA_RETURN_IF_ERROR(trainer->WarmUp(source));
+  }
   const Price price = PriceOf(trainer->plans().train);
   Outcome outcome;
   for (int step = 0; step < options.steps; ++step) {
@@ -111,6 +115,12 @@ absl::StatusOr<Outcome> TrainAsRank(const Model& model, const RunOptions& option
     TESSERA_RETURN_IF_ERROR(ExpectEqual("bytes sent", result.bytes_sent, price.bytes_sent));
     TESSERA_RETURN_IF_ERROR(
         ExpectEqual("control bytes sent", result.control_bytes_sent, price.control_bytes_sent));
+    const TierTraffic& moved = result.traffic;
+    const TierTraffic& planned = price.traffic;
+    TESSERA_RETURN_IF_ERROR(ExpectEqual("bytes copied in", moved.copied_in, planned.copied_in));
+    TESSERA_RETURN_IF_ERROR(ExpectEqual("bytes copied out", moved.copied_out, planned.copied_out));
+    TESSERA_RETURN_IF_ERROR(ExpectEqual("bytes read", moved.read, planned.read));
+    TESSERA_RETURN_IF_ERROR(ExpectEqual("bytes written", moved.written, planned.written));
   }
   TESSERA_ASSIGN_OR_RETURN(outcome.validation_loss,
                            trainer->Evaluate(source, options.micro_batches));

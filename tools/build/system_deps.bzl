@@ -169,6 +169,11 @@ def system_deps():
         libs = {":eigen": "eigen3"},
     )
     system_repository(
+        name = "liburing",
+        debian = "liburing-dev",
+        libs = {":liburing": "liburing"},
+    )
+    system_repository(
         name = "mpi",
         debian = "libopenmpi-dev openmpi-bin",
         libs = {":mpi": "ompi-c"},

@@ -1,0 +1,126 @@
+#include "sharding/state_memory.h"
+
+#include <algorithm>
+#include <cstdlib>
+#include <cstring>
+#include <limits>
+#include <memory>
+
+namespace tessera {
+namespace {
+
+// Memory that the NVMe tier can read into and write from.
+class Pages {
+ public:
+  explicit Pages(int64_t bytes)
+      : data_(static_cast<std::byte*>(
+            std::aligned_alloc(kNvmeAlignment, static_cast<size_t>(bytes)))) {
+    TESSERA_CHECK(data_ != nullptr, "no memory for a few pages");
+  }
+  std::byte* data() const { return data_.get(); }
+
+ private:
+  struct Free {
+    void operator()(std::byte* data) const { std::free(data); }
+  };
+  std::unique_ptr<std::byte, Free> data_;
+};
+
+// Calls visit(page, pages, begin, end) for pieces of bytes [begin, end): whole pages
+// from byte `page` of the file, as many bytes as `pages`, that hold [begin, end).
+template <typename Visit>
+absl::Status ForEachPiece(int64_t begin, int64_t end, Visit visit) {
+  constexpr int64_t kMost = 256 * kNvmeAlignment;
+  for (int64_t page = begin / kNvmeAlignment * kNvmeAlignment; page < end; page += kMost) {
+    const int64_t last = std::min(page + kMost, end);
+    const int64_t pages = (last - page + kNvmeAlignment - 1) / kNvmeAlignment * kNvmeAlignment;
+    TESSERA_RETURN_IF_ERROR(visit(page, pages, std::max(begin, page), last));
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+int64_t StateMemory::FirstOf(const StatePart& part) const {
+  const bool in_shard = plan_.options.stage >= (part.role == Role::kParameter ? 3 : 1);
+  return part.first + (in_shard ? rank_ * plan_.partitions[part.unit].shard : 0);
+}
+
+ElementRange StateMemory::Held(Role role, int unit) const {
+  ElementRange held = {std::numeric_limits<int64_t>::max(), 0};
+  for (const StatePart& part : plan_.state) {
+    if (part.role != role || part.unit != unit) continue;
+    held.begin = std::min(held.begin, FirstOf(part));
+    held.end = std::max(held.end, FirstOf(part) + part.elements);
+  }
+  return held.begin < held.end ? held : ElementRange{};
+}
+
+template <typename Visit>
+absl::Status StateMemory::ForEachOverlap(Role role, int unit, int64_t first, int64_t count,
+                                         Visit visit) const {
+  for (const StatePart& part : plan_.state) {
+    if (part.role != role || part.unit != unit) continue;
+    const int64_t begin = std::max(first, FirstOf(part));
+    const int64_t end = std::min(first + count, FirstOf(part) + part.elements);
+    if (begin >= end) continue;
+    TESSERA_RETURN_IF_ERROR(
+        visit(plan_.buffers[part.buffer], begin - FirstOf(part), begin - first, end - begin));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status StateMemory::Load(Role role, int unit, int64_t first, int64_t count, int64_t size,
+                               void* values) const {
+  return ForEachOverlap(role, unit, first, count,
+                        [&](const Buffer& buffer, int64_t there, int64_t here, int64_t elements) {
+                          return LoadBytes(buffer, there * size, elements * size,
+                                           static_cast<std::byte*>(values) + here * size);
+                        });
+}
+
+absl::Status StateMemory::Store(Role role, int unit, int64_t first, int64_t count, int64_t size,
+                                const void* values) const {
+  return ForEachOverlap(role, unit, first, count,
+                        [&](const Buffer& buffer, int64_t there, int64_t here, int64_t elements) {
+                          return StoreBytes(buffer, there * size, elements * size,
+                                            static_cast<const std::byte*>(values) + here * size);
+                        });
+}
+
+absl::Status StateMemory::LoadBytes(const Buffer& buffer, int64_t begin, int64_t bytes,
+                                    std::byte* values) const {
+  if (buffer.tier != Tier::kNvme) {
+    return device_.CopyToHost(arenas_.Of(buffer.tier) + buffer.offset + begin, values, bytes);
+  }
+  return ForEachPiece(
+      begin, begin + bytes,
+      [&](int64_t page, int64_t size, int64_t from, int64_t to) -> absl::Status {
+        const Pages pages(size);
+        TESSERA_RETURN_IF_ERROR(arenas_.nvme->Read({{pages.data(), buffer.offset + page, size}}));
+        std::memcpy(values + (from - begin), pages.data() + (from - page),
+                    static_cast<size_t>(to - from));
+        return absl::OkStatus();
+      });
+}
+
+absl::Status StateMemory::StoreBytes(const Buffer& buffer, int64_t begin, int64_t bytes,
+                                     const std::byte* values) const {
+  if (buffer.tier != Tier::kNvme) {
+    return device_.CopyFromHost(values, arenas_.Of(buffer.tier) + buffer.offset + begin, bytes);
+  }
+  return ForEachPiece(
+      begin, begin + bytes,
+      [&](int64_t page, int64_t size, int64_t from, int64_t to) -> absl::Status {
+        const Pages pages(size);
+        // What else is in the pages stays.
+        if (to - from != size) {
+          TESSERA_RETURN_IF_ERROR(arenas_.nvme->Read({{pages.data(), buffer.offset + page, size}}));
+        }
+        std::memcpy(pages.data() + (from - page), values + (from - begin),
+                    static_cast<size_t>(to - from));
+        return arenas_.nvme->Write({{pages.data(), buffer.offset + page, size}});
+      });
+}
+
+}  // namespace tessera
