@@ -16,6 +16,10 @@ namespace tessera {
 // message says which and what to change.
 absl::StatusOr<Plan> BuildPlan(const Model& model, const PlanOptions& options);
 
+// The first part of it: buffers that have no offset yet, and instructions without the
+// waits between lanes. Enough for what a step moves, and quick.
+absl::StatusOr<Plan> ListPlan(const Model& model, const PlanOptions& options);
+
 // Adds to every instruction the waits that order all conflicting accesses, and
 // no wait that another one implies.
 void Order(Plan* plan);

@@ -56,7 +56,7 @@ absl::string_view NameOfState(Role role) {
 
 }  // namespace
 
-absl::StatusOr<Plan> BuildPlan(const Model& model, const PlanOptions& options) {
+absl::StatusOr<Plan> ListPlan(const Model& model, const PlanOptions& options) {
   TESSERA_RETURN_IF_ERROR(CheckOptions(options));
   TESSERA_RETURN_IF_ERROR(Uses::Check(model));
   if (options.kind == PlanOptions::Kind::kPredict && model.predictor == nullptr) {
@@ -80,7 +80,11 @@ absl::StatusOr<Plan> BuildPlan(const Model& model, const PlanOptions& options) {
     return absl::InvalidArgumentError(absl::StrCat(
         "model ", model.name, " has no parameter elements; give it something to train"));
   }
-  Plan plan = Builder(model, options, std::move(partitions)).Build();
+  return Builder(model, options, std::move(partitions)).Build();
+}
+
+absl::StatusOr<Plan> BuildPlan(const Model& model, const PlanOptions& options) {
+  TESSERA_ASSIGN_OR_RETURN(Plan plan, ListPlan(model, options));
   Order(&plan);
   Place(&plan);
   return plan;

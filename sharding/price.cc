@@ -17,8 +17,32 @@ int64_t BytesRead(const Instruction& instruction) {
 
 }  // namespace
 
+TierTraffic TrafficOf(const Plan& plan) {
+  TierTraffic traffic;
+  for (const Instruction& instruction : plan.instructions) {
+    switch (instruction.operation) {
+      case Operation::kCopyIn:
+        traffic.copied_in += BytesRead(instruction);
+        break;
+      case Operation::kCopyOut:
+        traffic.copied_out += BytesRead(instruction);
+        break;
+      case Operation::kRead:
+        traffic.read += BytesRead(instruction);
+        break;
+      case Operation::kWrite:
+        traffic.written += BytesRead(instruction);
+        break;
+      default:
+        break;
+    }
+  }
+  return traffic;
+}
+
 Price PriceOf(const Plan& plan) {
   Price price;
+  price.traffic = TrafficOf(plan);
   price.peak = plan.arena_bytes;
   const std::vector<Lifetime> lifetimes = LifetimesOf(plan);
   std::array<std::array<std::map<int, int64_t>, kTiers.size()>, kCategories> changes;
@@ -48,18 +72,6 @@ Price PriceOf(const Plan& plan) {
       case Operation::kGatherLosses:
       case Operation::kReduceNorm:
         price.control_bytes_sent += peers * instruction.reads[0].bytes;
-        break;
-      case Operation::kCopyIn:
-        price.traffic.copied_in += BytesRead(instruction);
-        break;
-      case Operation::kCopyOut:
-        price.traffic.copied_out += BytesRead(instruction);
-        break;
-      case Operation::kRead:
-        price.traffic.read += BytesRead(instruction);
-        break;
-      case Operation::kWrite:
-        price.traffic.written += BytesRead(instruction);
         break;
       default:
         break;

@@ -21,6 +21,9 @@ struct Price {
 };
 Price PriceOf(const Plan& plan);
 
+// Of any plan, placed or not.
+TierTraffic TrafficOf(const Plan& plan);
+
 }  // namespace tessera
 
 #endif  // TESSERA_SHARDING_PRICE_H_

@@ -34,7 +34,8 @@ constexpr Name kNames[] = {
     {"offload_optimizer", "offload.optimizer"},
     {"offload_param", "offload.parameters"},
     {"cpu_offload", "offload.optimizer"},
-    {"nvme_path", "offload.optimizer and offload.parameters"},
+    {"nvme_path", "memory.nvme.path"},
+    {"ratio", "offload.optimizer.fraction"},
     {"activation_checkpointing", "recompute: block"},
     {"wandb", "the command's --metrics FILE.jsonl"},
     {"tensorboard", "the command's --metrics FILE.jsonl"},
@@ -60,6 +61,7 @@ constexpr const char* kNeedless[] = {
     "min_loss_scale",
     "pin_memory",
     "buffer_count",
+    "aio",
     "steps_per_print",
     "wall_clock_breakdown",
     "zero_allow_untested_optimizer",
@@ -69,7 +71,6 @@ constexpr const char* kMissing[] = {
     "zero_hpz_partition_size",
     "zero_quantized_weights",
     "zero_quantized_gradients",
-    "aio",
 };
 
 }  // namespace

@@ -8,6 +8,7 @@
 #include "core/metrics/progress_line.h"
 #include "offload/tier.h"
 #include "sharding/price.h"
+#include "tools/check_run.h"
 #include "tools/command_line.h"
 #include "tools/exit_status.h"
 #include "tools/run_model.h"
@@ -30,7 +31,20 @@ void PrintJson(const PlanSet& plans, const Price& train, const Price& evaluate,
   }
   json["traffic"]["communication"] = train.bytes_sent;
   json["traffic"]["control"] = train.control_bytes_sent;
+  json["traffic"]["copy_in"] = train.traffic.copied_in;
+  json["traffic"]["copy_out"] = train.traffic.copied_out;
+  json["traffic"]["nvme_read"] = train.traffic.read;
+  json["traffic"]["nvme_write"] = train.traffic.written;
   json["traffic"]["evaluation"] = evaluate.bytes_sent + evaluate.control_bytes_sent;
+  const Offload& offload = plans.train.options.offload;
+  const auto place = [&](const char* name, const Placement& placement) {
+    json["offload"][name] = {{"tier", std::string(NameOf(placement.tier))},
+                             {"fraction", placement.fraction}};
+  };
+  place("optimizer", offload.optimizer);
+  place("gradients", offload.gradients);
+  place("parameters", offload.parameters);
+  place("activations", offload.activations);
   json["instructions"] = plans.train.instructions.size();
   json["fingerprint"] = absl::StrFormat("%016x", fingerprint);
   std::puts(json.dump(2).c_str());
@@ -41,7 +55,8 @@ void PrintTable(const PlanSet& plans, const Price& train, const Price& evaluate)
     std::printf("  %-24s %16lld  %s\n", std::string(name).c_str(), static_cast<long long>(bytes),
                 HumanBytes(static_cast<double>(bytes)).c_str());
   };
-  for (const Tier tier : {Tier::kDevice, Tier::kHost}) {
+  for (const Tier tier : kTiers) {
+    if (tier == Tier::kNvme && plans.arena_bytes[tier] == 0) continue;
     std::printf("%s memory per rank, bytes (the most of each at once)\n",
                 std::string(NameOf(tier)).c_str());
     for (int c = 0; c < kCategories; ++c) {
@@ -49,6 +64,14 @@ void PrintTable(const PlanSet& plans, const Price& train, const Price& evaluate)
       if (tier == Tier::kDevice || bytes > 0) row(NameOf(static_cast<Category>(c)), bytes);
     }
     row("peak", plans.arena_bytes[tier]);
+  }
+  const TierTraffic& traffic = train.traffic;
+  if (!(traffic == TierTraffic())) {
+    std::puts("moved between tiers in a step, per rank, bytes");
+    row("host to device", traffic.copied_in);
+    row("device to host", traffic.copied_out);
+    row("NVMe to host", traffic.read);
+    row("host to NVMe", traffic.written);
   }
   std::puts("sent per rank, bytes");
   row("a step", train.bytes_sent);

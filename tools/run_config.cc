@@ -142,21 +142,48 @@ void AddSharding(Schema& schema, RunConfig& config) {
   schema.Size("zero.bucket", config.zero.bucket, {.low = kKiB},
               "Bytes that one exchange of gradients receives at most, but a chunk of each rank.");
 
-  schema.Section("offload", "### Offload");
-  const auto add_tier = [&schema](const char* path, Tier& tier, const char* help) {
-    schema.Choice<Tier>(path, tier, {{"device", Tier::kDevice}}, help)
-        .Expected("device: this version does not offload");
+  schema.Section(
+      "offload",
+      "### Offload\n\n"
+      "`optimizer: host` is short for `optimizer: {tier: host}`, and `offload: auto` for "
+      "`auto` everywhere: the fastest placement that fits.");
+  std::vector<std::string> tiers;
+  const auto add_policy = [&](const std::string& path, RunConfig::Policy& policy,
+                              const char* help) {
+    tiers.push_back(path + ".tier");
+    schema.Choice<OffloadTier>(tiers.back(), policy.tier,
+                               {{"device", OffloadTier::kDevice},
+                                {"host", OffloadTier::kHost},
+                                {"nvme", OffloadTier::kNvme},
+                                {"auto", OffloadTier::kAuto}},
+                               help);
+    schema.Real(path + ".fraction", policy.fraction, {.low = 0, .high = 1},
+                "How much of it; the rest stays on the device.");
+    schema.Shorthand(path, {tiers.back()});
   };
-  add_tier("offload.optimizer", config.offload.optimizer, "Where the optimizer's state lives.");
-  add_tier("offload.gradients", config.offload.gradients, "Where gradients live.");
-  add_tier("offload.parameters", config.offload.parameters, "Where parameters live.");
-  add_tier("offload.activations", config.offload.activations, "Where activations wait.");
+  add_policy("offload.optimizer", config.offload.optimizer,
+             "Where master weights and moments live, and so where they are updated.");
+  add_policy("offload.gradients", config.offload.gradients,
+             "Where a finished gradient waits for its update; of one rank, where sums are, too.");
+  add_policy("offload.parameters", config.offload.parameters,
+             "Where parameters live, when they are not in use.");
+  add_policy("offload.activations", config.offload.activations,
+             "Where the inputs of blocks wait for the backward.");
+  schema.Shorthand("offload", tiers);
 
   schema.Section("memory", "### Memory, of each rank");
   schema.Size("memory.device", config.memory.device, {.low = kMiB}, "Capacity of the device.")
       .Default("what the machine has");
   schema.Size("memory.host", config.memory.host, {.low = kMiB}, "Capacity of the host.")
       .Default("what the machine has");
+  schema
+      .Text("memory.nvme.path", config.memory.nvme_path,
+            "Folder of the NVMe tier's file, which has no name and goes with the run.")
+      .Expected("the path of a folder");
+  schema
+      .Size("memory.nvme.capacity", config.memory.nvme_capacity, {.low = kMiB},
+            "Capacity of the NVMe tier.")
+      .Default("what is free there");
   schema.Size("memory.reserve", config.memory.reserve, {.low = 0},
               "What libraries may take beside the plan; checked before step 0.");
 }

@@ -18,6 +18,7 @@ enum class OptimizerName { kAdamW };
 enum class ScheduleName { kConstant, kCosine, kLinear, kWarmupStableDecay };
 enum class Recompute { kNone, kBlock };
 enum class Resume { kNone };
+enum class OffloadTier { kDevice, kHost, kNvme, kAuto };
 
 // A training run, as its YAML file describes it. The meaning, range and default
 // of each member is in RunConfigReference; sizes are bytes, batch sizes sequences.
@@ -62,15 +63,18 @@ struct RunConfig {
     int64_t prefetch = 1;
     int64_t bucket = int64_t{32} << 20;
   };
+  struct Policy {
+    OffloadTier tier = OffloadTier::kDevice;
+    double fraction = 1;
+  };
   struct Offload {
-    Tier optimizer = Tier::kDevice;
-    Tier gradients = Tier::kDevice;
-    Tier parameters = Tier::kDevice;
-    Tier activations = Tier::kDevice;
+    Policy optimizer, gradients, parameters, activations;
   };
   struct Memory {
     int64_t device = 0;  // 0: what the machine has
     int64_t host = 0;
+    std::string nvme_path;
+    int64_t nvme_capacity = 0;  // 0: what is free there
     int64_t reserve = int64_t{512} << 20;
   };
   struct Checkpoint {

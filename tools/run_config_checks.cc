@@ -123,6 +123,31 @@ void CheckSchedule(const RunConfig::Schedule& schedule, ConfigReader& reader) {
   }
 }
 
+void CheckOffload(const RunConfig& config, ConfigReader& reader) {
+  const auto check = [&](const std::string& path, const RunConfig::Policy& policy) {
+    const std::string tier = path + ".tier";
+    const std::string fraction = path + ".fraction";
+    if (!reader.Good({tier, fraction, path, "offload"})) return;
+    const bool elsewhere = policy.tier == OffloadTier::kHost || policy.tier == OffloadTier::kNvme;
+    if (reader.Given(fraction) && !elsewhere) {
+      reader.Complain(fraction, absl::StrCat(fraction, " belongs to tier host or nvme; give ", tier,
+                                             ", or remove it"));
+    }
+    if (policy.tier == OffloadTier::kNvme && config.memory.nvme_path.empty()) {
+      reader.Complain(tier, absl::StrCat(path, " on nvme needs a folder for its file; give ",
+                                         "memory.nvme.path"));
+    }
+  };
+  check("offload.optimizer", config.offload.optimizer);
+  check("offload.gradients", config.offload.gradients);
+  check("offload.parameters", config.offload.parameters);
+  check("offload.activations", config.offload.activations);
+  if (reader.Given("memory.nvme.capacity") && config.memory.nvme_path.empty()) {
+    reader.Complain("memory.nvme.capacity",
+                    "memory.nvme.capacity is of a folder; give memory.nvme.path");
+  }
+}
+
 void CheckOutput(const RunConfig& config, ConfigReader& reader) {
   if (reader.Good({"data.train"}) && config.data.train.empty()) {
     reader.Complain("data.train", "data.train is \"\"; expected the path of a token file");
@@ -149,6 +174,7 @@ void CheckRunConfig(RunConfig& config, int64_t world, ConfigReader& reader) {
   CheckModel(config.model, reader);
   CloseBatch(config.batch, world, reader);
   CheckSchedule(config.schedule, reader);
+  CheckOffload(config, reader);
   CheckOutput(config, reader);
 }
 

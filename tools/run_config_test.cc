@@ -72,6 +72,45 @@ TEST(RunConfig, TakesWhatItIsGiven) {
   EXPECT_EQ(config->memory.reserve, int64_t{512} << 20);
 }
 
+// A tier alone, with its fraction, for all categories, and what the command line puts in
+// its place.
+TEST(RunConfig, TakesPoliciesShortAndLong) {
+  const std::string folder = "memory.nvme.path=/tmp";
+  const auto tiers = [](const RunConfig& config) {
+    const RunConfig::Offload& o = config.offload;
+    return std::vector<OffloadTier>{o.optimizer.tier, o.gradients.tier, o.parameters.tier,
+                                    o.activations.tier};
+  };
+  constexpr OffloadTier kDevice = OffloadTier::kDevice;
+  constexpr OffloadTier kHost = OffloadTier::kHost;
+  constexpr OffloadTier kNvme = OffloadTier::kNvme;
+  constexpr OffloadTier kAuto = OffloadTier::kAuto;
+  const std::string some =
+      std::string(kGood) +
+      "offload: {optimizer: {tier: host, fraction: 0.3}, gradients: host, parameters: disk}\n";
+  const auto from_file = Load(some, {"offload.parameters=device"});
+  ASSERT_TRUE(from_file.ok()) << from_file.status();
+  EXPECT_EQ(tiers(*from_file), (std::vector{kHost, kHost, kDevice, kDevice}));
+  EXPECT_EQ(from_file->offload.optimizer.fraction, 0.3);
+
+  const auto map = Load(kGood, {folder, "offload.optimizer={tier: nvme, fraction: 0.6}",
+                                "offload.gradients.tier=host", "offload.gradients.fraction=0.1"});
+  ASSERT_TRUE(map.ok()) << map.status();
+  EXPECT_EQ(tiers(*map), (std::vector{kNvme, kHost, kDevice, kDevice}));
+  EXPECT_EQ(map->offload.optimizer.fraction, 0.6);
+  EXPECT_EQ(map->offload.gradients.fraction, 0.1);
+
+  const auto all = Load(kGood, {folder, "offload=auto", "offload.activations=nvme"});
+  ASSERT_TRUE(all.ok()) << all.status();
+  EXPECT_EQ(tiers(*all), (std::vector{kAuto, kAuto, kAuto, kNvme}));
+  EXPECT_EQ(Problems(kGood, {"offload=everywhere"}),
+            "--set offload: offload is everywhere; expected one of device, host, nvme, auto, or a "
+            "map of optimizer, gradients, parameters, activations");
+  EXPECT_EQ(Problems(kGood, {"offload=[host]"}),
+            "--set offload: offload is [host]; expected a map of optimizer, gradients, parameters, "
+            "activations");
+}
+
 TEST(RunConfig, InfersTheThirdBatchSize) {
   struct Case {
     const char* batch;
@@ -253,10 +292,20 @@ TEST(RunConfig, NamesEveryProblemOfTheFile) {
       {"memory that overflows", "seed: 1", "memory: {device: 99999999TiB}",
        "F:1:10: memory.device is 99999999TiB; expected a size such as 64MiB or 1GB, of at least "
        "1MiB"},
-      {"offload", "seed: 1", "offload: {optimizer: host}",
-       "F:1:11: offload.optimizer is host; expected device: this version does not offload"},
-      {"offload to NVMe", "seed: 1", "offload: {parameters: nvme}",
-       "F:1:11: offload.parameters is nvme; expected device: this version does not offload"},
+      {"a tier that there is not", "seed: 1", "offload: {optimizer: disk}",
+       "F:1:11: offload.optimizer is disk; expected one of device, host, nvme, auto, or a map of "
+       "tier, fraction"},
+      {"offload to NVMe without a folder", "seed: 1", "offload: {parameters: nvme}",
+       "F:1:11: offload.parameters on nvme needs a folder for its file; give memory.nvme.path"},
+      {"a fraction of the device", "seed: 1", "offload: {gradients: {fraction: 0.5}}",
+       "F:1:23: offload.gradients.fraction belongs to tier host or nvme; give "
+       "offload.gradients.tier, or remove it"},
+      {"more than all", "seed: 1", "offload: {optimizer: {tier: host, fraction: 1.5}}",
+       "F:1:35: offload.optimizer.fraction is 1.5; expected a number of at least 0 and at most 1"},
+      {"a key of a policy", "seed: 1", "offload: {optimizer: {tier: host, fracton: 0.5}}",
+       "F:1:35: offload.optimizer.fracton is not a key; did you mean offload.optimizer.fraction?"},
+      {"a capacity of no folder", "seed: 1", "memory: {nvme: {capacity: 1GiB}}",
+       "F:1:17: memory.nvme.capacity is of a folder; give memory.nvme.path"},
       {"checkpoints", "seed: 1", "checkpoint: {folder: runs/a, every: 200}",
        "F:1:30: checkpoint.every is 200; expected 0: this version writes no checkpoints"},
       {"resume", "seed: 1", "resume: auto",

@@ -1,14 +1,43 @@
 #include "tools/run_model.h"
 
+#include <sys/statvfs.h>
 #include <unistd.h>
 
 #include <algorithm>
 
 #include "absl/strings/str_cat.h"
 #include "models/gpt2.h"
-#include "sharding/verify.h"
+#include "sharding/fit.h"
 
 namespace tessera {
+namespace {
+
+// What is placed automatically is on the device until it is.
+Placement PlacementOf(const RunConfig::Policy& policy) {
+  switch (policy.tier) {
+    case OffloadTier::kHost:
+      return {Tier::kHost, policy.fraction};
+    case OffloadTier::kNvme:
+      return {Tier::kNvme, policy.fraction};
+    default:
+      return {};
+  }
+}
+
+bool IsFree(const RunConfig::Policy& policy) { return policy.tier == OffloadTier::kAuto; }
+
+Freedom FreedomOf(const RunConfig& config) {
+  return {IsFree(config.offload.optimizer), IsFree(config.offload.gradients),
+          IsFree(config.offload.parameters), IsFree(config.offload.activations)};
+}
+
+int64_t FreeIn(const std::string& folder) {
+  struct statvfs file_system = {};
+  if (statvfs(folder.c_str(), &file_system) != 0) return 0;
+  return static_cast<int64_t>(file_system.f_bavail) * static_cast<int64_t>(file_system.f_frsize);
+}
+
+}  // namespace
 
 absl::StatusOr<Model> MakeModel(const RunConfig& config) {
   Gpt2Config gpt2;
@@ -31,6 +60,10 @@ TrainerOptions MakeTrainerOptions(const RunConfig& config, int world) {
   options.plan.prefetch = static_cast<int>(config.zero.prefetch);
   options.plan.bucket_bytes = config.zero.bucket;
   options.plan.recompute = config.recompute == Recompute::kBlock;
+  options.plan.offload = {
+      PlacementOf(config.offload.optimizer), PlacementOf(config.offload.gradients),
+      PlacementOf(config.offload.parameters), PlacementOf(config.offload.activations)};
+  options.nvme_folder = config.memory.nvme_path;
   options.optimizer.beta1 = config.optimizer.betas[0];
   options.optimizer.beta2 = config.optimizer.betas[1];
   options.optimizer.epsilon = config.optimizer.epsilon;
@@ -52,32 +85,30 @@ TierBytes CapacityOf(const RunConfig& config, Backend backend, int ranks_here,
   if (free_bytes) {
     capacity[Tier::kDevice] = std::max(*free_bytes - config.memory.reserve, int64_t{0});
   }
+  if (config.memory.nvme_path.empty()) {
+    capacity[Tier::kNvme] = 0;
+  } else if (config.memory.nvme_capacity > 0) {
+    capacity[Tier::kNvme] = config.memory.nvme_capacity;
+  } else if (ranks_here > 0 && PlacesAutomatically(config)) {
+    // What was placed by hand and finds no room, the file system says when it is made.
+    capacity[Tier::kNvme] = FreeIn(config.memory.nvme_path) / ranks_here;
+  }
   if (config.memory.device > 0) capacity[Tier::kDevice] = config.memory.device;
   if (config.memory.host > 0) capacity[Tier::kHost] = config.memory.host;
   return capacity;
 }
 
-absl::StatusOr<PlanSet> CheckRun(const RunConfig& config, int world, Backend backend,
-                                 const TierBytes& capacity) {
-  TESSERA_ASSIGN_OR_RETURN(const Model model, MakeModel(config));
+bool PlacesAutomatically(const RunConfig& config) { return FreedomOf(config).Any(); }
+
+absl::StatusOr<PlanOptions> PlacedOptions(const RunConfig& config, const Model& model, int world,
+                                          Backend backend, const TierBytes& capacity) {
   PlanOptions options = MakeTrainerOptions(config, world).plan;
   options.library_workspace_bytes = LibraryWorkspaceBytes(backend);
-  TESSERA_ASSIGN_OR_RETURN(PlanSet plans, BuildPlans(model, options));
-  std::vector<const Plan*> checked = {&plans.train, &plans.evaluate};
-  if (model.predictor != nullptr) checked.push_back(&plans.predict);
-  for (const Plan* plan : checked) {
-    TESSERA_RETURN_IF_ERROR(Verify(*plan, model, plan->arena_bytes));
+  const Freedom freedom = FreedomOf(config);
+  if (freedom.Any()) {
+    TESSERA_ASSIGN_OR_RETURN(options.offload, ChooseOffload(model, options, freedom, capacity));
   }
-  for (const Tier tier : kTiers) {
-    const int64_t bytes = plans.arena_bytes[tier];
-    if (bytes <= capacity[tier]) continue;
-    return absl::InvalidArgumentError(absl::StrCat(
-        "the run needs ", bytes, " bytes of ", NameOf(tier), " memory per rank, ",
-        bytes - capacity[tier], " more than the ", capacity[tier], " there are (memory.",
-        NameOf(tier),
-        "); lower batch.micro, raise zero.stage or the number of ranks, or set recompute: block"));
-  }
-  return plans;
+  return options;
 }
 
 std::string WithdrawnPromise(const RunConfig& config, int world) {

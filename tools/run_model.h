@@ -16,10 +16,13 @@ namespace tessera {
 absl::StatusOr<Model> MakeModel(const RunConfig& config);
 TrainerOptions MakeTrainerOptions(const RunConfig& config, int world);
 
-// The plans of a run, after all checks that need no data and no device: what fails
-// here fails before anything is launched or allocated.
-absl::StatusOr<PlanSet> CheckRun(const RunConfig& config, int world, Backend backend,
-                                 const TierBytes& capacity);
+// Whether `auto` places something.
+bool PlacesAutomatically(const RunConfig& config);
+
+// What a run plans with: what is placed automatically has found its place.
+// ResourceExhausted where there is none that fits.
+absl::StatusOr<PlanOptions> PlacedOptions(const RunConfig& config, const Model& model, int world,
+                                          Backend backend, const TierBytes& capacity);
 
 // What a rank may use of each tier. `ranks_here` ranks share this machine's memory
 // where the configuration names no capacity; with 0, the run is for another machine,

@@ -13,6 +13,7 @@
 #include "absl/strings/str_split.h"
 #include "core/status.h"
 #include "core/world.h"
+#include "tools/check_run.h"
 #include "tools/command_line.h"
 #include "tools/exit_status.h"
 #include "tools/launch/launcher.h"
@@ -116,8 +117,11 @@ int RunAsRank(const CommandLine& line) {
   if (!why.empty() && communicator->rank() == 0) {
     std::fprintf(stderr, "tessera: note: training on the CPU, since %s\n", why.c_str());
   }
-  const TierBytes capacity = CapacityOf(*config, *backend, RanksHere());
-  fine = Agree(CheckRun(*config, communicator->size(), *backend, capacity).status(), *communicator);
+  const absl::StatusOr<TierBytes> capacity =
+      LeastOf(CapacityOf(*config, *backend, RanksHere()), *communicator);
+  if (!capacity.ok()) return ReportFailure(capacity.status(), communicator->rank());
+  fine =
+      Agree(CheckRun(*config, communicator->size(), *backend, *capacity).status(), *communicator);
   if (absl::IsAborted(fine)) return kMisused;
   if (absl::IsCancelled(fine) || absl::IsUnavailable(fine)) {
     return ReportFailure(fine, communicator->rank());

@@ -128,12 +128,28 @@ void ConfigReader::ReadMap(const YAML::Node& map, const std::string& section) {
       Store(*key, entry.second);
     } else if (!schema_.IsSection(path)) {
       ReadUnknown(path, entry.second);
-    } else if (!entry.second.IsMap()) {
-      Complain(path, absl::StrCat(path, " is ", Shown(entry.second), "; expected a map of ",
-                                  absl::StrJoin(schema_.NamesIn(path), ", ")));
     } else {
-      ReadMap(entry.second, path);
+      ReadSection(path, entry.second);
     }
+  }
+}
+
+void ConfigReader::ReadSection(const std::string& path, const YAML::Node& value) {
+  const std::vector<std::string> shorthand = schema_.ShorthandOf(path);
+  if (value.IsMap()) {
+    ReadMap(value, path);
+  } else if (value.IsScalar() && !shorthand.empty()) {
+    for (const std::string& key : shorthand) {
+      places_[key] = PlaceOf(path);
+      if (schema_.Find(key)->store(value)) continue;
+      Complain(path,
+               absl::StrCat(path, " is ", Shown(value), "; expected ", schema_.Find(key)->expected,
+                            ", or a map of ", absl::StrJoin(schema_.NamesIn(path), ", ")));
+      return;
+    }
+  } else {
+    Complain(path, absl::StrCat(path, " is ", Shown(value), "; expected a map of ",
+                                absl::StrJoin(schema_.NamesIn(path), ", ")));
   }
 }
 
@@ -186,25 +202,39 @@ void ConfigReader::Override(const std::string& setting) {
   }
   places_[path] = place;
   const Key* key = schema_.Find(path);
-  if (key == nullptr && schema_.IsSection(path)) {
+  if (key == nullptr && schema_.IsSection(path) && schema_.ShorthandOf(path).empty()) {
     Complain(path, absl::StrCat(path, " has keys of its own; set one of them: ",
                                 absl::StrJoin(schema_.NamesIn(path), ", ")));
     return;
   }
   try {
     const YAML::Node value = YAML::Load(setting.substr(equals + 1));
-    if (key == nullptr) {
+    if (key == nullptr && schema_.IsSection(path)) {
+      for (const std::string& name : schema_.ShorthandOf(path)) Forget(name);
+      Forget(path);
+      if (value.IsMap()) {
+        for (const auto& entry : value) {
+          Override(absl::StrCat(path, ".", entry.first.Scalar(), "=", YAML::Dump(entry.second)));
+        }
+      } else {
+        ReadSection(path, value);
+      }
+    } else if (key == nullptr) {
       ReadUnknown(path, YAML::Node());
     } else {
-      problems_.erase(std::remove_if(problems_.begin(), problems_.end(),
-                                     [&](const Problem& problem) { return problem.key == path; }),
-                      problems_.end());
-      bad_keys_.erase(path);
+      Forget(path);
       Store(*key, value);
     }
   } catch (const YAML::Exception& error) {
     Complain(path, absl::StrCat("not YAML: ", Shown(error.msg)));
   }
+}
+
+void ConfigReader::Forget(const std::string& key) {
+  problems_.erase(std::remove_if(problems_.begin(), problems_.end(),
+                                 [&](const Problem& problem) { return problem.key == key; }),
+                  problems_.end());
+  bad_keys_.erase(key);
 }
 
 void ConfigReader::CheckRequired() {

@@ -43,9 +43,13 @@ class ConfigReader {
 
  private:
   void ReadMap(const YAML::Node& map, const std::string& section);
+  // A value for a section: a map, or what its shorthand takes.
+  void ReadSection(const std::string& path, const YAML::Node& value);
   void ReadUnknown(const std::string& path, const YAML::Node& value);
   void ComplainOfUnknown(const std::string& path);
   void Store(const Key& key, const YAML::Node& value);
+  // What was wrong with a value that another has taken the place of.
+  void Forget(const std::string& key);
   std::string PlaceOf(absl::string_view key) const;
 
   const Schema& schema_;

@@ -206,6 +206,17 @@ Key& Schema::AddChoice(std::string path, std::vector<std::string> names, std::st
              });
 }
 
+void Schema::Shorthand(std::string path, std::vector<std::string> keys) {
+  shorthands_.emplace_back(std::move(path), std::move(keys));
+}
+
+std::vector<std::string> Schema::ShorthandOf(absl::string_view section) const {
+  for (const auto& [path, keys] : shorthands_) {
+    if (path == section) return keys;
+  }
+  return {};
+}
+
 void Schema::Foreign(std::string name, std::string advice) {
   foreign_.emplace_back(std::move(name), std::move(advice));
 }
@@ -263,13 +274,22 @@ std::string Schema::Nearest(absl::string_view path) const {
   return best;
 }
 
+std::string Schema::TableOf(absl::string_view path) const {
+  absl::string_view table = SplitPath(path).first;
+  while (std::none_of(sections_.begin(), sections_.end(),
+                      [&](const auto& section) { return section.first == table; })) {
+    table = SplitPath(table).first;
+  }
+  return std::string(table);
+}
+
 std::string Schema::Reference() const {
   std::string text;
   for (const auto& [section, help] : sections_) {
     absl::StrAppend(&text, text.empty() ? "" : "\n", help, "\n\n",
                     "| key | value | default | meaning |\n|---|---|---|---|\n");
     for (const Key& key : keys_) {
-      if (SplitPath(key.path).first != section) continue;
+      if (TableOf(key.path) != section) continue;
       absl::StrAppend(&text, "| `", key.path, "` | ", key.expected, " | ", key.default_text, " | ",
                       key.help, " |\n");
     }

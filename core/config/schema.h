@@ -71,6 +71,10 @@ class Schema {
   Key& Choice(std::string path, Enum& target, std::vector<std::pair<std::string, Enum>> choices,
               std::string help);
 
+  // Lets a plain value stand for the section `path`: it is then the value of each of
+  // these keys, as in `offload: {optimizer: host}` for `{optimizer: {tier: host}}`.
+  void Shorthand(std::string path, std::vector<std::string> keys);
+
   // A name that users of another program may write: a key's last part or its
   // path. `advice` says what to do instead.
   void Foreign(std::string name, std::string advice);
@@ -83,6 +87,8 @@ class Schema {
   std::vector<std::string> NamesIn(absl::string_view section) const;
   // The key or section that an unknown `path` was probably meant to be, or "".
   std::string Nearest(absl::string_view path) const;
+  // The keys that a plain value for the section is for; empty if it cannot have one.
+  std::vector<std::string> ShorthandOf(absl::string_view section) const;
   // What was said with Foreign about this name, or null.
   const std::string* ForeignAdvice(absl::string_view path) const;
 
@@ -90,6 +96,8 @@ class Schema {
   std::string Reference() const;
 
  private:
+  // The declared section that a key's path is in, or in a part of.
+  std::string TableOf(absl::string_view path) const;
   Key& Add(std::string path, std::string expected, std::string help,
            std::function<std::string()> show, std::function<bool(const YAML::Node&)> store);
   Key& AddChoice(std::string path, std::vector<std::string> names, std::string help,
@@ -97,6 +105,7 @@ class Schema {
 
   std::vector<Key> keys_;
   std::vector<std::pair<std::string, std::string>> sections_;
+  std::vector<std::pair<std::string, std::vector<std::string>>> shorthands_;
   std::vector<std::pair<std::string, std::string>> foreign_;
 };
 

@@ -5,8 +5,10 @@
 
 #include <algorithm>
 #include <cstdlib>
+#include <vector>
 
 #include "core/process_communicator.h"
+#include "core/status.h"
 
 namespace tessera {
 
@@ -35,6 +37,18 @@ int CoresPerRank() {
   cpu_set_t bound;
   const int usable = sched_getaffinity(0, sizeof(bound), &bound) == 0 ? CPU_COUNT(&bound) : machine;
   return std::max(1, std::min(usable, machine / RanksHere()));
+}
+
+absl::StatusOr<TierBytes> LeastOf(const TierBytes& own, Communicator& communicator) {
+  std::vector<TierBytes> all(communicator.size());
+  TESSERA_RETURN_IF_ERROR(communicator.AllGather(reinterpret_cast<const std::byte*>(&own),
+                                                 reinterpret_cast<std::byte*>(all.data()),
+                                                 sizeof(own)));
+  TierBytes least = own;
+  for (const TierBytes& bytes : all) {
+    for (const Tier tier : kTiers) least[tier] = std::min(least[tier], bytes[tier]);
+  }
+  return least;
 }
 
 }  // namespace tessera

@@ -14,6 +14,7 @@
 #include "core/data/token_batches.h"
 #include "core/metrics/chrome_trace.h"
 #include "core/metrics/progress_line.h"
+#include "tools/check_run.h"
 #include "tools/launch/stop_signal.h"
 #include "tools/run_model.h"
 #include "tools/schedule.h"
@@ -101,9 +102,11 @@ class Run {
       TESSERA_ASSIGN_OR_RETURN(free_before_, device_.free_bytes());
     }
     options.capacity = CapacityOf(config_, backend_, RanksHere(), free_before_);
-    if (free_before_) {
-      TESSERA_RETURN_IF_ERROR(
-          CheckRun(config_, communicator_.size(), backend_, options.capacity).status());
+    TESSERA_ASSIGN_OR_RETURN(options.capacity, LeastOf(options.capacity, communicator_));
+    if (free_before_ || PlacesAutomatically(config_)) {
+      TESSERA_ASSIGN_OR_RETURN(const PlanSet plans,
+                               CheckRun(config_, communicator_.size(), backend_, options.capacity));
+      options.plan.offload = plans.train.options.offload;
     }
     options.on_failure = report_failure_;
     TESSERA_ASSIGN_OR_RETURN(trainer_, Trainer::Create(std::move(model), options, *device_.device,

@@ -1,0 +1,149 @@
+#include "sharding/fit.h"
+
+#include <algorithm>
+#include <vector>
+
+#include "sharding/build.h"
+#include "sharding/layout.h"
+#include "sharding/price.h"
+
+namespace tessera {
+namespace {
+
+// Bytes per second: a PCIe 4.0 link of 16 lanes, one NVMe disk, and what a host's update
+// moves through its memory.
+constexpr double kCopyRate = 25e9;
+constexpr double kReadRate = 3e9;
+constexpr double kWriteRate = 2e9;
+constexpr double kUpdateRate = 40e9;
+
+struct Candidate {
+  Offload offload;
+  double seconds = 0;
+  TierBytes held;  // between steps: it can do with no less
+};
+
+// Bytes of memory that updating an element takes: the gradient, the parameter, and
+// three fp32 values that are read and written.
+int64_t UpdateBytes(DType dtype) { return 2 * SizeOf(dtype) + 6 * SizeOf(DType::kFloat32); }
+
+absl::StatusOr<Candidate> Consider(const Model& model, PlanOptions options,
+                                   const Offload& offload) {
+  options.offload = offload;
+  TESSERA_ASSIGN_OR_RETURN(const Plan plan, ListPlan(model, options));
+  Candidate candidate;
+  candidate.offload = offload;
+  const TierTraffic traffic = TrafficOf(plan);
+  candidate.seconds = static_cast<double>(traffic.copied_in + traffic.copied_out) / kCopyRate +
+                      static_cast<double>(traffic.read) / kReadRate +
+                      static_cast<double>(traffic.written) / kWriteRate;
+  for (const Instruction& instruction : plan.instructions) {
+    const bool on_host = instruction.lane == LaneKind::kHostCompute;
+    if (instruction.operation != Operation::kUpdate || !on_host) continue;
+    candidate.seconds +=
+        static_cast<double>(instruction.elements * UpdateBytes(model.dtype)) / kUpdateRate;
+  }
+  for (const Buffer& buffer : plan.buffers) {
+    if (buffer.persistent) candidate.held[buffer.tier] += buffer.bytes;
+  }
+  return candidate;
+}
+
+bool Fits(const TierBytes& bytes, const TierBytes& capacity) {
+  return std::all_of(kTiers.begin(), kTiers.end(),
+                     [&](Tier tier) { return bytes[tier] <= capacity[tier]; });
+}
+
+// Which categories leave the device.
+unsigned Leaving(const Offload& offload) {
+  unsigned categories = 0;
+  for (const Placement& placement :
+       {offload.optimizer, offload.gradients, offload.parameters, offload.activations}) {
+    categories = 2 * categories + (placement.tier != Tier::kDevice ? 1 : 0);
+  }
+  return categories;
+}
+
+absl::StatusOr<TierBytes> PlannedBytes(const Model& model, PlanOptions options,
+                                       const Offload& offload) {
+  options.offload = offload;
+  TESSERA_ASSIGN_OR_RETURN(const PlanSet plans, BuildPlans(model, options));
+  return plans.arena_bytes;
+}
+
+absl::StatusOr<bool> PlansFit(const Model& model, const PlanOptions& options, const Offload& offload,
+                              const TierBytes& capacity) {
+  TESSERA_ASSIGN_OR_RETURN(const TierBytes bytes, PlannedBytes(model, options, offload));
+  return Fits(bytes, capacity);
+}
+
+// Every placement of whole categories.
+std::vector<Offload> Placements(const Offload& given, const Freedom& freedom, bool has_nvme) {
+  std::vector<Offload> placements = {given};
+  const auto free = [&](bool is_free, Placement Offload::*category) {
+    if (!is_free) return;
+    std::vector<Offload> more;
+    for (Offload offload : placements) {
+      for (const Tier tier : kTiers) {
+        if (tier == Tier::kNvme && !has_nvme) continue;
+        offload.*category = {tier, 1};
+        more.push_back(offload);
+      }
+    }
+    placements = std::move(more);
+  };
+  free(freedom.optimizer, &Offload::optimizer);
+  free(freedom.gradients, &Offload::gradients);
+  free(freedom.parameters, &Offload::parameters);
+  free(freedom.activations, &Offload::activations);
+  return placements;
+}
+
+}  // namespace
+
+bool Fits(const PlanSet& plans, const TierBytes& capacity) {
+  return Fits(plans.arena_bytes, capacity);
+}
+
+absl::StatusOr<double> SecondsOfOffload(const Model& model, const PlanOptions& options) {
+  TESSERA_ASSIGN_OR_RETURN(const Candidate candidate, Consider(model, options, options.offload));
+  return candidate.seconds;
+}
+
+absl::StatusOr<Offload> ChooseOffload(const Model& model, const PlanOptions& options,
+                                      const Freedom& freedom, const TierBytes& capacity) {
+  std::vector<Candidate> candidates;
+  for (const Offload& offload : Placements(options.offload, freedom, capacity[Tier::kNvme] > 0)) {
+    TESSERA_ASSIGN_OR_RETURN(candidates.emplace_back(), Consider(model, options, offload));
+  }
+  std::stable_sort(candidates.begin(), candidates.end(),
+                   [](const auto& a, const auto& b) { return a.seconds < b.seconds; });
+  std::vector<unsigned> too_few;  // categories that leave too much on the device
+  for (const Candidate& candidate : candidates) {
+    Offload chosen = candidate.offload;
+    const unsigned leaving = Leaving(chosen);
+    const bool hopeless = std::any_of(too_few.begin(), too_few.end(), [&](unsigned failed) {
+      return (leaving | failed) == failed;
+    });
+    if (hopeless || !Fits(candidate.held, capacity)) continue;
+    TESSERA_ASSIGN_OR_RETURN(const TierBytes bytes, PlannedBytes(model, options, chosen));
+    if (bytes[Tier::kDevice] > capacity[Tier::kDevice]) too_few.push_back(leaving);
+    if (!Fits(bytes, capacity)) continue;
+    if (!freedom.optimizer || chosen.optimizer.tier == Tier::kDevice) return chosen;
+    constexpr int kParts = 16;
+    int too_little = 0;
+    int enough = kParts;
+    while (enough - too_little > 1) {
+      const int parts = (too_little + enough) / 2;
+      Offload less = chosen;
+      less.optimizer.fraction = static_cast<double>(parts) / kParts;
+      TESSERA_ASSIGN_OR_RETURN(const bool less_fits, PlansFit(model, options, less, capacity));
+      (less_fits ? enough : too_little) = parts;
+    }
+    chosen.optimizer.fraction = static_cast<double>(enough) / kParts;
+    return chosen;
+  }
+  return absl::ResourceExhaustedError("no placement of the run's bytes fits its tiers");
+}
+
+}  // namespace tessera

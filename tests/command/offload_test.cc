@@ -1,0 +1,263 @@
+// What lives off the device, through the command.
+
+#include <sys/resource.h>
+#include <unistd.h>
+
+#include <filesystem>
+#include <string>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "tests/command/command.h"
+
+namespace tessera::testing {
+namespace {
+
+using nlohmann::json;
+using ::testing::HasSubstr;
+using ::testing::Not;
+
+class OffloadTest : public ::testing::Test {
+ protected:
+  OffloadTest() { std::filesystem::create_directory(place_ / "nvme"); }
+
+  static std::vector<std::string> Settings(const std::vector<std::string>& settings) {
+    std::vector<std::string> arguments = {"--set", "batch.global=8", "--set", "precision=bf16",
+                                          "--set", "model.layers=2", "--set", "model.width=64"};
+    for (const std::string& setting : settings) {
+      arguments.insert(arguments.end(), {"--set", setting});
+    }
+    return arguments;
+  }
+
+  Result Run(const std::string& command, const std::vector<std::string>& settings,
+             const std::vector<std::string>& more = {}, const Command::Options& options = {}) {
+    std::vector<std::string> arguments = {command, "run.yaml"};
+    for (const auto& list : {Settings(settings), more}) {
+      arguments.insert(arguments.end(), list.begin(), list.end());
+    }
+    return RunCommand(arguments, options);
+  }
+
+  json PlanOf(const std::vector<std::string>& settings, const std::vector<std::string>& more = {}) {
+    std::vector<std::string> arguments = more;
+    arguments.emplace_back("--json");
+    const Result result = Run("plan", settings, arguments);
+    EXPECT_EQ(result.status, 0) << result.error;
+    return json::parse(result.out, nullptr, /*allow_exceptions=*/false);
+  }
+
+  // Losses and norms of every step, and the line with the weights' digest.
+  std::vector<std::string> Outcome(const std::vector<std::string>& settings,
+                                   std::vector<std::string> more = {}) {
+    more.insert(more.end(), {"--metrics", "metrics.jsonl"});
+    const Result result = Run("train", settings, more);
+    EXPECT_EQ(result.status, 0) << result.error;
+    std::vector<std::string> outcome;
+    for (const json& line : ReadMetrics(place_ / "metrics.jsonl")) {
+      for (const char* member : {"loss", "grad_norm", "validation_loss", "weights_digest"}) {
+        if (line.contains(member)) outcome.push_back(line[member].dump());
+      }
+    }
+    EXPECT_TRUE(std::filesystem::is_empty(place_ / "nvme"));
+    return outcome;
+  }
+
+  Workplace place_;
+};
+
+const char* const kFolder = "memory.nvme.path=nvme";
+
+TEST_F(OffloadTest, SameBitsWhereverThingsLive) {
+  const std::vector<std::string> plain = Outcome({});
+  for (const std::vector<std::string>& settings :
+       {std::vector<std::string>{"offload=host"},
+        {kFolder, "offload=nvme", "zero.stage=0"},
+        {kFolder, "offload.optimizer={tier: nvme, fraction: 0.3}", "offload.gradients=host"},
+        {"offload.parameters=host", "offload.activations=host", "recompute=block"}}) {
+    for (const char* ranks : {"1", "2"}) {
+      if (kSanitized && *ranks == '2') continue;
+      std::vector<std::string> more;
+      if (*ranks != '1') more = {"--ranks", ranks};
+      EXPECT_EQ(Outcome(settings, more), plain) << settings.back() << " ranks " << ranks;
+    }
+  }
+}
+
+// In bf16 a parameter's gradient goes out and its new value comes in, however many
+// backward passes a step has.
+TEST_F(OffloadTest, FourBytesOfEveryParameterCrossTheBus) {
+  for (const char* micro : {"8", "2", "1"}) {
+    const json plan = PlanOf({"offload.optimizer=host", absl::StrCat("batch.micro=", micro)});
+    const int64_t parameters = plan["memory"]["device"]["parameters"].get<int64_t>() / 2;
+    EXPECT_EQ(plan["traffic"]["copy_in"], 2 * parameters);
+    EXPECT_EQ(plan["traffic"]["copy_out"], 2 * parameters);
+    EXPECT_EQ(plan["memory"]["host"]["optimizer"], 12 * parameters);
+    EXPECT_EQ(plan["memory"]["device"]["optimizer"], 0);
+  }
+}
+
+TEST_F(OffloadTest, AFractionIsWhatItSays) {
+  const int64_t all = PlanOf({})["memory"]["device"]["optimizer"];
+  const json plan = PlanOf({kFolder, "offload.optimizer={tier: nvme, fraction: 0.3}"});
+  const int64_t moved = plan["memory"]["nvme"]["optimizer"];
+  EXPECT_EQ(plan["memory"]["device"]["optimizer"].get<int64_t>() + moved, all);
+  EXPECT_NEAR(static_cast<double>(moved) / static_cast<double>(all), 0.3, 0.02);
+  EXPECT_EQ(plan["traffic"]["nvme_read"], moved);
+  EXPECT_EQ(plan["traffic"]["nvme_write"], moved);
+}
+
+// With a quarter of what stage 0 needs, the same run, with the same bits.
+TEST_F(OffloadTest, AutoFitsAQuarter) {
+  const std::vector<std::string> common = {"recompute=block", "batch.micro=1", "zero.stage=0",
+                                           "model.width=128", "model.layers=4"};
+  const int64_t all = PlanOf(common)["memory"]["device"]["peak"];
+  std::vector<std::string> quarter = common;
+  quarter.push_back(absl::StrCat("memory.device=", all / 4, "B"));
+  const Result refused = Run("train", quarter);
+  EXPECT_EQ(refused.status, 2);
+  EXPECT_THAT(refused.error, HasSubstr("it fits with "));
+  quarter.emplace_back("offload=auto");
+  const json plan = PlanOf(quarter);
+  EXPECT_LE(plan["memory"]["device"]["peak"], all / 4);
+  EXPECT_NE(plan["offload"]["optimizer"]["tier"], "device");
+  EXPECT_EQ(Outcome(quarter), Outcome(common));
+}
+
+TEST_F(OffloadTest, AutoMovesNothingThatFits) {
+  const json plan = PlanOf({"offload=auto"});
+  for (const char* category : {"optimizer", "gradients", "parameters", "activations"}) {
+    EXPECT_EQ(plan["offload"][category]["tier"], "device") << category;
+  }
+}
+
+// Every change that a refusal names does make the run fit.
+TEST_F(OffloadTest, RemediesHelp) {
+  const int64_t all = PlanOf({"model.width=128"})["memory"]["device"]["peak"];
+  for (const int percent : {90, 60, 40, 25}) {
+    const std::string memory = absl::StrCat("memory.device=", all * percent / 100, "B");
+    const Result refused = Run("plan", {"model.width=128", memory});
+    ASSERT_EQ(refused.status, 2);
+    const std::string begin = "it fits with ";
+    const size_t at = refused.error.find(begin);
+    ASSERT_NE(at, std::string::npos) << refused.error;
+    std::string remedies = refused.error.substr(at + begin.size());
+    remedies.pop_back();
+    for (const absl::string_view remedy : absl::StrSplit(remedies, ", or with ")) {
+      std::vector<std::string> settings = {"model.width=128", memory};
+      for (const absl::string_view setting : absl::StrSplit(remedy, " and ")) {
+        const std::pair<std::string, std::string> parts = absl::StrSplit(setting, ": ");
+        settings.push_back(absl::StrCat(parts.first, "=", parts.second));
+      }
+      const Result helped = Run("plan", settings);
+      EXPECT_EQ(helped.status, 0) << remedy << ": " << helped.error;
+    }
+  }
+}
+
+TEST_F(OffloadTest, TheHostIsOneByteTooSmall) {
+  const std::vector<std::string> settings = {"offload.optimizer=host", "model.width=128"};
+  const int64_t needed = PlanOf(settings)["memory"]["host"]["peak"];
+  std::vector<std::string> exact = settings;
+  exact.push_back(absl::StrCat("memory.host=", needed, "B"));
+  EXPECT_EQ(Run("train", exact).status, 0);
+  exact.back() = absl::StrCat("memory.host=", needed - 1, "B");
+  const Result refused = Run("train", exact);
+  EXPECT_EQ(refused.status, 2);
+  EXPECT_THAT(refused.error, HasSubstr(absl::StrCat("the run needs ", needed,
+                                                    " bytes of host memory per rank, 1 "
+                                                    "more than the ",
+                                                    needed - 1,
+                                                    " there are (memory.host), most of them for "
+                                                    "optimizer")));
+}
+
+// One message, from the rank that failed; nothing is left behind.
+void ExpectFailure(const Result& result, const std::vector<std::string>& parts) {
+  EXPECT_EQ(result.status, 1) << result.error;
+  EXPECT_EQ(CountErrors(result.error), 1) << result.error;
+  for (const std::string& part : parts) EXPECT_THAT(result.error, HasSubstr(part));
+}
+
+TEST_F(OffloadTest, AFolderThatIsNotThere) {
+  const std::vector<std::string> before = place_.Files();
+  for (const char* ranks : {"1", "2"}) {
+    std::vector<std::string> more;
+    if (*ranks != '1') more = {"--ranks", ranks};
+    const Result result =
+        Run("train", {"offload.optimizer=nvme", "memory.nvme.path=nowhere"}, more);
+    ExpectFailure(result, {"nowhere: cannot make the file of ", " bytes of the NVMe tier",
+                           "errno 2", "make the folder"});
+    EXPECT_EQ(place_.Files(), before);
+  }
+}
+
+TEST_F(OffloadTest, ADiskThatIsFull) {
+  // Of a file system that only this run sees, if the system lets a user have one.
+  const std::string mount =
+      "unshare --user --map-root-user --mount sh -c "
+      "'mount -t tmpfs -o size=16k none nvme && exec \"$0\" \"$@\"' \"$0\" \"$@\"";
+  const std::string probe = mount.substr(0, mount.find("&&")) + "' sh";
+  if (std::system(probe.c_str()) != 0 && geteuid() != 0) {
+    GTEST_SKIP() << "no file system can be mounted here";
+  }
+  Command::Options options;
+  options.script = mount;
+  const Result result = Run("train", {kFolder, "offload.optimizer=nvme"}, {}, options);
+  ExpectFailure(result, {"nvme: cannot make the file of ", "No space left on device (errno 28)",
+                         "16384 bytes are free there"});
+  EXPECT_TRUE(std::filesystem::is_empty(place_ / "nvme"));
+}
+
+TEST_F(OffloadTest, AFileThatMayNotBeSoLarge) {
+  Command::Options options;
+  options.script = "ulimit -f 16; exec \"$0\" \"$@\"";
+  const Result result = Run("train", {kFolder, "offload.optimizer=nvme"}, {}, options);
+  ExpectFailure(result, {"File too large (errno 27)", "ulimit -f"});
+}
+
+// The folder's name may go while the run goes on: its file has none.
+TEST_F(OffloadTest, AFolderThatVanishes) {
+  Command command({"train", "run.yaml", "--set", kFolder, "--set", "offload=nvme", "--set",
+                   "schedule.steps=400"});
+  const std::string file = (place_ / "nvme").string() + "/";
+  const auto has_file = [&] {
+    std::error_code error;
+    const std::string descriptors = absl::StrCat("/proc/", command.process(), "/fd");
+    for (const auto& entry : std::filesystem::directory_iterator(descriptors, error)) {
+      const std::string target = std::filesystem::read_symlink(entry.path(), error);
+      if (target.find("/nvme/") != std::string::npos) return true;
+    }
+    return false;
+  };
+  ASSERT_TRUE(Eventually(has_file));
+  std::filesystem::remove(place_ / "nvme");
+  const Result result = command.Wait();
+  EXPECT_EQ(result.status, 0) << result.error;
+}
+
+// Two runs in one folder do not meet, and one that is killed leaves nothing.
+TEST_F(OffloadTest, TwoRunsShareAFolder) {
+  const std::vector<std::string> arguments = {
+      "train", "run.yaml", "--set", kFolder, "--set", "offload=nvme", "--set", "schedule.steps=40"};
+  std::vector<std::string> measured = arguments;
+  measured.insert(measured.end(), {"--metrics", "first.jsonl"});
+  Command first(measured);
+  measured.back() = "second.jsonl";
+  Command second(measured), killed(arguments);
+  killed.Send(SIGKILL);
+  const Result one = first.Wait();
+  const Result two = second.Wait();
+  EXPECT_EQ(one.status, 0) << one.error;
+  EXPECT_EQ(two.status, 0) << two.error;
+  EXPECT_EQ(ReadMetrics(place_ / "first.jsonl").back()["weights_digest"],
+            ReadMetrics(place_ / "second.jsonl").back()["weights_digest"]);
+  killed.Wait();
+  EXPECT_TRUE(std::filesystem::is_empty(place_ / "nvme"));
+}
+
+}  // namespace
+}  // namespace tessera::testing
