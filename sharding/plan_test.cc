@@ -123,7 +123,7 @@ std::vector<PlanOptions> OffloadMatrix() {
     for (o.stage = 0; o.stage <= 3; ++o.stage) {
       for (int world : {1, 2, 3}) {
         for (int accumulation : {1, 3, 4}) {
-          if (number++ % (is_long ? 1 : 7 * kSparser) != 0) continue;
+          if (number++ % (is_long ? 1 : 13 * kSparser) != 0) continue;
           o.world = world;
           o.accumulation = accumulation;
           o.prefetch = number % 3;

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "kernels/cpu/adamw_block.h"
 #include "kernels/cpu/convert.h"
 #include "kernels/cpu/random_words.h"
 
@@ -10,15 +11,6 @@ namespace {
 
 constexpr int64_t kTile = 16384;
 constexpr int64_t kBlock = 1024;
-
-void UpdateBlock(const AdamWScalars& scalars, const float* __restrict gradient, float factor,
-                 int64_t count, float* __restrict master, float* __restrict first_moment,
-                 float* __restrict second_moment) {
-  const AdamWScalars constants = scalars;  // a copy cannot change inside the loop
-  for (int64_t i = 0; i < count; ++i) {
-    AdamWUpdate(constants, gradient[i] * factor, master[i], first_moment[i], second_moment[i]);
-  }
-}
 
 // `first` counts from the tensor's start.
 void Round(const StochasticRounding& rounding, int64_t first, int64_t count, const float* values,
@@ -35,6 +27,7 @@ absl::Status AdamW(Lane& lane, const AdamWScalars& scalars, const Tensor& gradie
                    const Tensor& second_moment, const Tensor* parameter,
                    const StochasticRounding* rounding) {
   const int64_t elements = master.elements();
+  static const AdamWBlock update = ChooseAdamWBlock();
   const float factor = clip_factor == nullptr ? 1.0f : static_cast<float>(*clip_factor);
   lane.pool().For((elements + kTile - 1) / kTile, [&](int64_t tile) {
     alignas(64) float gradients[kBlock];
@@ -43,8 +36,8 @@ absl::Status AdamW(Lane& lane, const AdamWScalars& scalars, const Tensor& gradie
       const int64_t count = std::min(kBlock, end - first);
       LoadFloats(gradient, first, count, gradients);
       float* values = master.as<float>() + first;
-      UpdateBlock(scalars, gradients, factor, count, values, first_moment.as<float>() + first,
-                  second_moment.as<float>() + first);
+      update(scalars, gradients, factor, count, values, first_moment.as<float>() + first,
+             second_moment.as<float>() + first);
       if (parameter == nullptr) continue;
       if (rounding != nullptr) {
         Round(*rounding, first, count, values, gradients);

@@ -10,6 +10,7 @@
 #include "core/world.h"
 #include "tools/bench/bench_parts.h"
 #include "tools/bench/gpu_bench.h"
+#include "tools/bench/offload_bench.h"
 #include "tools/command_line.h"
 #include "tools/exit_status.h"
 #include "tools/launch/launcher.h"
@@ -17,7 +18,8 @@
 namespace tessera {
 namespace {
 
-constexpr std::array<absl::string_view, 5> kParts = {"step", "adamw", "ranks", "plan", "gpu"};
+constexpr std::array<absl::string_view, 6> kParts = {"step", "adamw",   "ranks",
+                                                     "plan", "offload", "gpu"};
 
 // The part that needs two ranks: this process starts them, and they come back here.
 absl::Status BenchTwoRanks(const std::string& program) {
@@ -45,13 +47,13 @@ absl::Status BenchGpuAndWrite(const std::string& json) {
 }  // namespace
 
 int BenchCommand(const std::string& program, const std::vector<std::string>& arguments) {
-  const absl::StatusOr<CommandLine> line =
-      ParseCommandLine(arguments, {{"json"}, {}, 0, static_cast<int>(kParts.size()), "a part"});
+  const absl::StatusOr<CommandLine> line = ParseCommandLine(
+      arguments, {{"json", "path"}, {}, 0, static_cast<int>(kParts.size()), "a part"});
   if (!line.ok()) return ReportMisuse(line.status());
   for (const std::string& part : line->positional) {
     if (std::find(kParts.begin(), kParts.end(), part) != kParts.end()) continue;
-    return ReportMisuse(absl::InvalidArgumentError(
-        absl::StrCat("bench has no part \"", part, "\"; it has step, adamw, ranks, plan and gpu")));
+    return ReportMisuse(absl::InvalidArgumentError(absl::StrCat(
+        "bench has no part \"", part, "\"; it has step, adamw, ranks, plan, offload and gpu")));
   }
   const auto names = [&](absl::string_view part) {
     return std::find(line->positional.begin(), line->positional.end(), part) !=
@@ -60,11 +62,14 @@ int BenchCommand(const std::string& program, const std::vector<std::string>& arg
   if (line->Has("json") && !names("gpu")) {
     return ReportMisuse(absl::InvalidArgumentError("--json is for the part gpu"));
   }
+  if (line->Has("path") && !names("offload")) {
+    return ReportMisuse(absl::InvalidArgumentError("--path is for the part offload"));
+  }
   if (StartedAsRank()) {
     const absl::Status status = RunAsRank();
     return status.ok() ? kDone : ReportFailure(status, /*rank=*/-1);
   }
-  // Without a name, all that need no GPU.
+  // Without a name, all that need no GPU and no disk.
   const auto wanted = [&](absl::string_view part) {
     return line->positional.empty() || names(part);
   };
@@ -74,6 +79,7 @@ int BenchCommand(const std::string& program, const std::vector<std::string>& arg
   if (status.ok() && wanted("plan")) status = BenchPlan();
   if (status.ok() && wanted("adamw")) status = BenchAdamW();
   if (status.ok() && wanted("step")) status = BenchStep();
+  if (status.ok() && names("offload")) status = BenchOffload(line->Get("path", "."));
   if (status.ok() && names("gpu")) status = BenchGpuAndWrite(line->Get("json", ""));
   return status.ok() ? kDone : ReportFailure(status, /*rank=*/-1);
 }

@@ -144,7 +144,7 @@ absl::Status BenchAdamW() {
               HumanCount(rate).c_str(), HumanCount(28.0 * kParameters / spread.most).c_str(),
               HumanCount(28.0 * kParameters / spread.least).c_str(),
               HumanCount(triad_rate).c_str());
-  PrintGoal(rate / triad_rate, 0.70, /*at_least=*/true);
+  PrintGoal(rate / triad_rate, 0.85, /*at_least=*/true);
   return absl::OkStatus();
 }
 
