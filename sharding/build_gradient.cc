@@ -168,11 +168,14 @@ void Builder::FinishGradient(int unit) {
     if (tier == Tier::kNvme) WaitForLastButOne(writes_behind_, leaf_ends_.back());
   }
   HostSquareNorm(unit, gradient);
+  const int norm = static_cast<int>(plan_.instructions.size()) - 1;
   gradient_home_[unit] = gradient;
   if (tier == Tier::kHost) return;
   gradient_home_[unit] = AddBufferIn(tier, absl::StrCat("gradient_nvme.", model_.units[unit].name),
                                      Category::kGradients, plan_.buffers[gradient].bytes);
   WriteBehind(purpose, gradient, gradient_home_[unit]);
+  // So that who waits for the write may take the memory.
+  plan_.instructions.back().waits.push_back(norm);
 }
 
 // One exchange and one sum per piece of the shards, so that what is received at

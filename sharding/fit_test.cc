@@ -82,6 +82,28 @@ TEST(Fit, GoesToNvmeWhereTheHostIsTooSmall) {
   EXPECT_EQ(chosen.optimizer.tier, Tier::kNvme);
 }
 
+// What passes through the host on its way to NVMe takes little there, however deep the
+// model: gradients, whose norm is taken on the way, once took all of it.
+TEST(Fit, TheHostIsOnlyPassedThrough) {
+  const Placement nvme = {Tier::kNvme, 1};
+  for (int accumulation : {1, 2}) {
+    const auto host_bytes = [&](int64_t layers) {
+      const Model model = *MakeGpt2({layers, 4, 64, 32, 256, 0}, DType::kBFloat16);
+      PlanOptions options;
+      options.tile_elements = kTileAlignment;
+      options.accumulation = accumulation;
+      options.offload = {nvme, nvme, nvme, nvme};
+      const Plan plan = *BuildPlan(model, options);
+      int64_t bytes = plan.arena_bytes[Tier::kHost];
+      for (const Buffer& buffer : plan.buffers) {  // sums of micro-steps live there
+        if (buffer.category == Category::kPartialSums) bytes -= buffer.bytes;
+      }
+      return bytes;
+    };
+    EXPECT_LE(host_bytes(24), host_bytes(6) + host_bytes(6) / 4) << accumulation;
+  }
+}
+
 TEST(Fit, KeepsWhatIsGiven) {
   const Model model = SmallModel();
   PlanOptions options;

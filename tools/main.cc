@@ -26,7 +26,8 @@ constexpr char kUsage[] = R"(usage:
   tessera plan CONFIG.yaml [--ranks N] [--set key.path=value]...
                 [--device cpu|cuda] [--json] [--print]
   tessera data TEXT... --train FILE --validation FILE [--held-out PERCENT]
-  tessera bench [step] [adamw] [ranks] [plan] [gpu [--json FILE.json]]
+  tessera bench [step] [adamw] [ranks] [plan] [capacity] [offload [--path FOLDER]]
+                [gpu [--json FILE.json]]
   tessera keys          the table of a configuration's keys, in Markdown
 )";
 

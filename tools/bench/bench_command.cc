@@ -9,6 +9,7 @@
 #include "core/status.h"
 #include "core/world.h"
 #include "tools/bench/bench_parts.h"
+#include "tools/bench/capacity.h"
 #include "tools/bench/gpu_bench.h"
 #include "tools/bench/offload_bench.h"
 #include "tools/command_line.h"
@@ -18,8 +19,8 @@
 namespace tessera {
 namespace {
 
-constexpr std::array<absl::string_view, 6> kParts = {"step", "adamw",   "ranks",
-                                                     "plan", "offload", "gpu"};
+constexpr std::array<absl::string_view, 7> kParts = {"step",     "adamw",   "ranks", "plan",
+                                                     "capacity", "offload", "gpu"};
 
 // The part that needs two ranks: this process starts them, and they come back here.
 absl::Status BenchTwoRanks(const std::string& program) {
@@ -52,8 +53,9 @@ int BenchCommand(const std::string& program, const std::vector<std::string>& arg
   if (!line.ok()) return ReportMisuse(line.status());
   for (const std::string& part : line->positional) {
     if (std::find(kParts.begin(), kParts.end(), part) != kParts.end()) continue;
-    return ReportMisuse(absl::InvalidArgumentError(absl::StrCat(
-        "bench has no part \"", part, "\"; it has step, adamw, ranks, plan, offload and gpu")));
+    return ReportMisuse(absl::InvalidArgumentError(
+        absl::StrCat("bench has no part \"", part,
+                     "\"; it has step, adamw, ranks, plan, capacity, offload and gpu")));
   }
   const auto names = [&](absl::string_view part) {
     return std::find(line->positional.begin(), line->positional.end(), part) !=
@@ -69,7 +71,7 @@ int BenchCommand(const std::string& program, const std::vector<std::string>& arg
     const absl::Status status = RunAsRank();
     return status.ok() ? kDone : ReportFailure(status, /*rank=*/-1);
   }
-  // Without a name, all that need no GPU and no disk.
+  // Without a name, what takes a minute or two and needs no GPU and no disk.
   const auto wanted = [&](absl::string_view part) {
     return line->positional.empty() || names(part);
   };
@@ -79,6 +81,7 @@ int BenchCommand(const std::string& program, const std::vector<std::string>& arg
   if (status.ok() && wanted("plan")) status = BenchPlan();
   if (status.ok() && wanted("adamw")) status = BenchAdamW();
   if (status.ok() && wanted("step")) status = BenchStep();
+  if (status.ok() && names("capacity")) status = PrintCapacities();
   if (status.ok() && names("offload")) status = BenchOffload(line->Get("path", "."));
   if (status.ok() && names("gpu")) status = BenchGpuAndWrite(line->Get("json", ""));
   return status.ok() ? kDone : ReportFailure(status, /*rank=*/-1);
