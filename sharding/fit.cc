@@ -71,8 +71,8 @@ absl::StatusOr<TierBytes> PlannedBytes(const Model& model, PlanOptions options,
   return plans.arena_bytes;
 }
 
-absl::StatusOr<bool> PlansFit(const Model& model, const PlanOptions& options, const Offload& offload,
-                              const TierBytes& capacity) {
+absl::StatusOr<bool> PlansFit(const Model& model, const PlanOptions& options,
+                              const Offload& offload, const TierBytes& capacity) {
   TESSERA_ASSIGN_OR_RETURN(const TierBytes bytes, PlannedBytes(model, options, offload));
   return Fits(bytes, capacity);
 }
