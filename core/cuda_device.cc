@@ -224,9 +224,17 @@ absl::StatusOr<std::byte*> CudaDevice::Allocate(MemoryKind kind, int64_t bytes) 
   const auto size = static_cast<size_t>(std::max<int64_t>(bytes, 1));
   void* data = nullptr;
   if (kind == MemoryKind::kHost) {
-    TESSERA_RETURN_IF_ERROR(
-        CudaStatus(cudaHostAlloc(&data, size, cudaHostAllocPortable | cudaHostAllocMapped),
-                   absl::StrCat("cudaHostAlloc of ", bytes, " bytes of pinned host memory")));
+    const cudaError_t error =
+        cudaHostAlloc(&data, size, cudaHostAllocPortable | cudaHostAllocMapped);
+    if (error != cudaSuccess) {
+      cudaGetLastError();  // it is no failure of what comes next
+      const absl::Status status = CudaStatus(
+          error, absl::StrCat("cudaHostAlloc of ", bytes, " bytes of pinned host memory"));
+      return absl::Status(status.code(),
+                          absl::StrCat(absl::string_view(status.message()),
+                                       "; raise what this user may lock (ulimit -l), free memory "
+                                       "of the host, or offload less to it"));
+    }
     std::memset(data, 0, size);
   } else {
     if (const cudaError_t error = cudaMalloc(&data, size); error != cudaSuccess) {

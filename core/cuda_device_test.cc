@@ -155,6 +155,19 @@ TEST_F(CudaDeviceTest, TooLittleMemory) {
   EXPECT_TRUE(device->Join().ok());
 }
 
+// As where a user may not lock so much.
+TEST_F(CudaDeviceTest, HostMemoryThatCannotBePinned) {
+  const auto device = Make();
+  const absl::Status status = device->Allocate(MemoryKind::kHost, int64_t{1} << 50).status();
+  EXPECT_EQ(status.code(), absl::StatusCode::kResourceExhausted);
+  EXPECT_THAT(std::string(status.message()),
+              ::testing::MatchesRegex("cudaHostAlloc of 1125899906842624 bytes of pinned host "
+                                      "memory: .*; raise what this user may lock \\(ulimit "
+                                      "-l\\), free memory of the host, or offload less to it"));
+  EXPECT_TRUE(device->Allocate(MemoryKind::kHost, 100).ok());
+  EXPECT_TRUE(device->Join().ok());
+}
+
 TEST_F(CudaDeviceTest, MoreRanksThanGpus) {
   const int count = *CountCudaDevices();
   const absl::Status status = CudaDevice::Create({.index = count}).status();

@@ -53,11 +53,16 @@ class OffloadTest : public ::testing::Test {
   // Losses and norms of every step, and the line with the weights' digest.
   std::vector<std::string> Outcome(const std::vector<std::string>& settings,
                                    std::vector<std::string> more = {}) {
+    json moved = PlanOf(settings, more)["traffic"];
+    for (const char* sent : {"communication", "control", "evaluation"}) moved.erase(sent);
     more.insert(more.end(), {"--metrics", "metrics.jsonl"});
     const Result result = Run("train", settings, more);
     EXPECT_EQ(result.status, 0) << result.error;
     std::vector<std::string> outcome;
     for (const json& line : ReadMetrics(place_ / "metrics.jsonl")) {
+      if (line.contains("loss")) {
+        EXPECT_EQ(line["traffic"], moved);
+      }
       for (const char* member : {"loss", "grad_norm", "validation_loss", "weights_digest"}) {
         if (line.contains(member)) outcome.push_back(line[member].dump());
       }

@@ -64,6 +64,10 @@ absl::Status Report::Step(int64_t step, double learning_rate, const StepResult& 
   line["exposed_communication_seconds"] = result.exposed_communication_seconds;
   line["bytes_sent"] = result.bytes_sent;
   line["control_bytes_sent"] = result.control_bytes_sent;
+  line["traffic"] = {{"copy_in", result.traffic.copied_in},
+                     {"copy_out", result.traffic.copied_out},
+                     {"nvme_read", result.traffic.read},
+                     {"nvme_write", result.traffic.written}};
   for (const Tier tier : kTiers) {
     line["memory"][std::string(NameOf(tier))] = options_.memory[tier];
   }

@@ -10,6 +10,7 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "absl/strings/str_join.h"
 #include "core/atomic_file.h"
 #include "core/data/token_batches.h"
 #include "core/metrics/chrome_trace.h"
@@ -38,6 +39,33 @@ int64_t AnonymousBytes() {
     }
   }
   return 0;
+}
+
+// "optimizer nvme 0.94, gradients host": what is not on the device.
+std::string Describe(const Offload& offload) {
+  std::vector<std::string> parts;
+  const auto add = [&](absl::string_view name, const Placement& placement) {
+    if (placement.tier == Tier::kDevice) return;
+    parts.push_back(absl::StrCat(name, " ", NameOf(placement.tier)));
+    if (placement.fraction != 1) absl::StrAppendFormat(&parts.back(), " %.3g", placement.fraction);
+  };
+  add("optimizer", offload.optimizer);
+  add("gradients", offload.gradients);
+  add("parameters", offload.parameters);
+  add("activations", offload.activations);
+  return absl::StrJoin(parts, ", ");
+}
+
+// Memory of a rank: the device's, and what is offloaded elsewhere.
+std::string Describe(const TierBytes& bytes) {
+  std::string text = HumanBytes(static_cast<double>(bytes[Tier::kDevice]));
+  const auto add = [&](Tier tier) {
+    absl::StrAppend(&text, " + ", HumanBytes(static_cast<double>(bytes[tier])), " ", NameOf(tier));
+  };
+  constexpr int64_t kWorthSaying = int64_t{1} << 20;
+  if (bytes[Tier::kHost] >= kWorthSaying) add(Tier::kHost);
+  if (bytes[Tier::kNvme] > 0) add(Tier::kNvme);
+  return text;
 }
 
 absl::StatusOr<std::unique_ptr<TokenBatches>> OpenData(const std::string& path,
@@ -156,9 +184,12 @@ class Run {
         "products at %s flop/s",
         HumanCount(static_cast<double>(parameters)), NameOf(config_.precision),
         communicator_.size(), communicator_.size() == 1 ? "" : "s", device_.name,
-        config_.zero.stage,
-        HumanBytes(static_cast<double>(trainer_->plans().arena_bytes[Tier::kDevice])),
-        HumanCount(rate)));
+        config_.zero.stage, Describe(trainer_->plans().arena_bytes), HumanCount(rate)));
+    const Offload& offload = trainer_->plans().train.options.offload;
+    if (!(offload == Offload())) report_->Say(absl::StrCat("offload: ", Describe(offload)));
+    if (const std::string note = trainer_->nvme_note(); !note.empty()) {
+      report_->Say(absl::StrCat("note: ", note));
+    }
     const std::string withdrawn = WithdrawnPromise(config_, communicator_.size());
     if (!withdrawn.empty()) report_->Say(absl::StrCat("note: ", withdrawn));
   }

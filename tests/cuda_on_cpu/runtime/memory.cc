@@ -1,5 +1,7 @@
 #include "tests/cuda_on_cpu/runtime/memory.h"
 
+#include <unistd.h>
+
 #include <cstdint>
 #include <cstdlib>
 #include <cstring>
@@ -78,6 +80,11 @@ cudaError_t Allocate(void** address, size_t bytes, MemoryPlace place) {
   const int device = CurrentDevice();
   if (place == MemoryPlace::kDevice &&
       DeviceBytesInUse(device) + bytes > static_cast<size_t>(Pretended().memory_bytes)) {
+    return cudaErrorMemoryAllocation;
+  }
+  // The driver pins no more than the machine has.
+  if (place == MemoryPlace::kPinned && bytes / static_cast<size_t>(sysconf(_SC_PAGESIZE)) >
+                                           static_cast<size_t>(sysconf(_SC_PHYS_PAGES))) {
     return cudaErrorMemoryAllocation;
   }
   const size_t padded = (bytes + kAlignment - 1) & -kAlignment;
