@@ -12,8 +12,10 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "core/cpu_device.h"
 #include "core/philox.h"
 #include "core/sanitizers.h"
+#include "core/single_communicator.h"
 #include "gtest/gtest.h"
 #include "sharding/plan.h"
 #include "tests/support/small_gpt2.h"
@@ -161,6 +163,33 @@ TEST(OffloadSameBits, Matrix) {
     ASSERT_NO_FATAL_FAILURE(ExpectSameBits(c));
   }
   EXPECT_EQ(met.size(), all) << "the cases miss a pair of settings";
+}
+
+// The third tier is as large as planned, too: bytes of the file without a name that the
+// process has open in the folder.
+TEST(OffloadSameBits, TheFileIsAsLargeAsPlanned) {
+  const std::filesystem::path folder = ::testing::TempDir() + "/exact";
+  std::filesystem::create_directory(folder);
+  TrainerOptions options = SmallGpt2Options().trainer;
+  const Placement nvme = {Tier::kNvme, 0.7};
+  options.plan.offload = {nvme, nvme, nvme, nvme};
+  options.nvme_folder = folder;
+  CpuDevice device({.lanes = kLanes});
+  SingleCommunicator communicator;
+  const auto trainer = Trainer::Create(SmallGpt2(DType::kBFloat16), options, device, communicator);
+  ASSERT_TRUE(trainer.ok()) << trainer.status();
+  int64_t bytes = 0;
+  for (const auto& entry : std::filesystem::directory_iterator("/proc/self/fd")) {
+    std::error_code error;
+    const std::string target = std::filesystem::read_symlink(entry.path(), error);
+    if (target.find("/exact/") == std::string::npos) continue;
+    struct stat file = {};
+    ASSERT_EQ(stat(entry.path().c_str(), &file), 0);
+    bytes += file.st_size;
+  }
+  EXPECT_GT(bytes, 0);
+  EXPECT_EQ(bytes, (*trainer)->plans().arena_bytes[Tier::kNvme]);
+  EXPECT_TRUE(std::filesystem::is_empty(folder));
 }
 
 // Of each category alone, everything: what a mixture may hide.

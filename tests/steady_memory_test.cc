@@ -23,8 +23,7 @@ int64_t AnonymousKib() {
 }
 
 // Evaluations and reports of the weights are part of a long run.
-TEST(SteadyMemory, NothingGrowsInALongRun) {
-  if (kSanitized) GTEST_SKIP() << "a sanitizer keeps memory of its own";
+void ExpectNoGrowth(const Offload& offload) {
   int64_t early = 0, late = 0;
   InThreadWorld(2, [&](Communicator& communicator) {
     CpuDevice device({.lanes = kLanes, .threads = 2});
@@ -32,6 +31,8 @@ TEST(SteadyMemory, NothingGrowsInALongRun) {
     options.plan.stage = 3;
     options.plan.accumulation = 2;
     options.plan.recompute = true;
+    options.plan.offload = offload;
+    options.nvme_folder = ::testing::TempDir();
     auto trainer = Trainer::Create(SmallGpt2(DType::kBFloat16), options, device, communicator);
     ASSERT_TRUE(trainer.ok()) << trainer.status();
     SyntheticTokens source(kSmallVocabulary);
@@ -47,7 +48,17 @@ TEST(SteadyMemory, NothingGrowsInALongRun) {
   });
   EXPECT_GT(early, 0);
   EXPECT_LE(late - early, 4 << 10) << "KiB: " << early << " at step 5, " << late << " at step 200";
-  RecordProperty("growth_kib", static_cast<int>(late - early));
+  ::testing::Test::RecordProperty("growth_kib", static_cast<int>(late - early));
+}
+
+TEST(SteadyMemory, NothingGrowsInALongRun) {
+  if (kSanitized) GTEST_SKIP() << "a sanitizer keeps memory of its own";
+  ExpectNoGrowth({});
+}
+
+TEST(SteadyMemory, NothingGrowsWithOffload) {
+  if (kSanitized) GTEST_SKIP() << "a sanitizer keeps memory of its own";
+  ExpectNoGrowth({{Tier::kNvme, 0.5}, {Tier::kHost, 1}, {Tier::kNvme, 1}, {Tier::kHost, 1}});
 }
 
 }  // namespace
