@@ -12,6 +12,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "core/available_memory.h"
 #include "core/philox.h"
 #include "core/status.h"
 
@@ -163,6 +164,13 @@ absl::Status OutOfMemory(int64_t bytes) {
 
 absl::StatusOr<std::byte*> CpuDevice::Allocate(MemoryKind /*kind*/, int64_t bytes) {
   TESSERA_CHECK(bytes >= 0, absl::StrCat(bytes, " bytes"));
+  // The system would rather kill some process than refuse.
+  if (const int64_t available = AvailableMemory(); bytes > available) {
+    return absl::ResourceExhaustedError(
+        absl::StrCat("cannot allocate ", bytes, " bytes of host memory, of which ", available,
+                     " are available; end what else takes memory, lower memory.device or "
+                     "memory.host to what there is, or start fewer ranks here"));
+  }
   const size_t size = static_cast<size_t>(std::max<int64_t>(bytes, 1));
   void* data = mmap(nullptr, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   if (data == MAP_FAILED) return OutOfMemory(bytes);

@@ -80,7 +80,11 @@ TierBytes CapacityOf(const RunConfig& config, Backend backend, int ranks_here,
     const int64_t machine = int64_t{sysconf(_SC_PHYS_PAGES)} * sysconf(_SC_PAGESIZE);
     const int64_t share = std::max(machine / ranks_here - config.memory.reserve, int64_t{0});
     capacity[Tier::kHost] = share;
-    if (backend == Backend::kCpu) capacity[Tier::kDevice] = share;
+    if (backend == Backend::kCpu) {
+      capacity[Tier::kDevice] = share;
+      // Both are the same memory.
+      capacity[Tier::kHost] = std::max(share - config.memory.device, int64_t{0});
+    }
   }
   if (free_bytes) {
     capacity[Tier::kDevice] = std::max(*free_bytes - config.memory.reserve, int64_t{0});

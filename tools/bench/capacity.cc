@@ -1,10 +1,12 @@
 #include "tools/bench/capacity.h"
 
+#include <algorithm>
 #include <array>
 #include <cstdio>
 #include <string>
 #include <vector>
 
+#include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "core/device.h"
 #include "core/metrics/progress_line.h"
@@ -68,38 +70,51 @@ absl::StatusOr<Found> PlanOf(const GptShape& shape, const PlanOptions& options) 
   return found;
 }
 
-// The largest of the shapes that fits, and then as many more layers as fit.
-absl::StatusOr<Found> Largest(int64_t device, const PlanOptions& options) {
-  Found best;
-  const GptShape* widest = nullptr;
-  for (const GptShape& shape : kShapes) {
+bool Fits(const Found& found, const TierBytes& capacity) {
+  return std::all_of(kTiers.begin(), kTiers.end(),
+                     [&](Tier tier) { return found.bytes[tier] <= capacity[tier]; });
+}
+
+// Of the widest two shapes of which half the layers fit: the one that is larger with as
+// many layers as fit, at most twice its own.
+absl::StatusOr<Found> Largest(const TierBytes& capacity, const PlanOptions& options) {
+  std::vector<GptShape> fitting;
+  for (GptShape shape : kShapes) {
+    shape.layers /= 2;
     TESSERA_ASSIGN_OR_RETURN(const Found found, PlanOf(shape, options));
-    if (found.bytes[Tier::kDevice] > device) break;
-    best = found;
-    widest = &shape;
+    if (!Fits(found, capacity)) break;
+    fitting.push_back(shape);
   }
-  if (widest == nullptr) return best;
-  int64_t fits = widest->layers;
-  int64_t too_many = 3 * widest->layers;
-  while (too_many - fits > 1 + widest->layers / 16) {
-    GptShape shape = *widest;
-    shape.layers = (fits + too_many) / 2;
+  Found best;
+  for (size_t s = std::max<size_t>(fitting.size(), 2) - 2; s < fitting.size(); ++s) {
+    GptShape shape = fitting[s];
+    int64_t fits = shape.layers;
+    int64_t too_many = 4 * shape.layers + 1;
+    while (too_many - fits > 1) {
+      shape.layers = (fits + too_many) / 2;
+      TESSERA_ASSIGN_OR_RETURN(const Found found, PlanOf(shape, options));
+      (Fits(found, capacity) ? fits : too_many) = shape.layers;
+    }
+    shape.layers = fits;
     TESSERA_ASSIGN_OR_RETURN(const Found found, PlanOf(shape, options));
-    const bool enough = found.bytes[Tier::kDevice] <= device;
-    (enough ? fits : too_many) = shape.layers;
-    if (enough) best = found;
+    if (found.parameters > best.parameters) best = found;
   }
   return best;
 }
 
+// "2.39B; 41.5 GB host".
 std::string Cell(const Found& found) {
   if (found.parameters == 0) return "none";
-  std::string text = absl::StrFormat("%.3gB", found.parameters / 1e9);
+  const auto short_of = [](double thousandths, const char* small, const char* large) {
+    return thousandths < 999.5 ? absl::StrFormat("%.3g%s", thousandths, small)
+                               : absl::StrFormat("%.3g%s", thousandths / 1000, large);
+  };
+  std::string text = short_of(found.parameters / 1e9, "B", "T");
   for (const Tier tier : {Tier::kHost, Tier::kNvme}) {
     const double gigabytes = static_cast<double>(found.bytes[tier]) / 1e9;
-    if (gigabytes >= 0.1) {
-      text += absl::StrFormat(", %.3g GB %s", gigabytes, tier == Tier::kHost ? "host" : "NVMe");
-    }
+    if (gigabytes < 0.1) continue;
+    absl::StrAppend(&text, "; ", short_of(gigabytes, " GB ", " TB "),
+                    tier == Tier::kHost ? "host" : "NVMe");
   }
   return text;
 }
@@ -108,6 +123,9 @@ std::string Cell(const Found& found) {
 
 absl::Status PrintCapacities() {
   constexpr std::array<int, 6> kGigabytes = {8, 16, 24, 40, 80, 141};
+  constexpr int64_t kGigabyte = 1'000'000'000;
+  constexpr int64_t kHostGigabytes = 256;
+  constexpr int64_t kNvmeGigabytes = 4000;
   constexpr int64_t kReserve = int64_t{512} << 20;
   struct World {
     int ranks, stage;
@@ -127,8 +145,11 @@ absl::Status PrintCapacities() {
         options.recompute = true;
         options.offload = tiers.offload;
         options.library_workspace_bytes = LibraryWorkspaceBytes(Backend::kCuda);
-        TESSERA_ASSIGN_OR_RETURN(const Found found,
-                                 Largest(gigabytes * int64_t{1'000'000'000} - kReserve, options));
+        TierBytes capacity;
+        capacity[Tier::kDevice] = gigabytes * kGigabyte - kReserve;
+        capacity[Tier::kHost] = kHostGigabytes * kGigabyte;
+        capacity[Tier::kNvme] = kNvmeGigabytes * kGigabyte;
+        TESSERA_ASSIGN_OR_RETURN(const Found found, Largest(capacity, options));
         std::printf(" %s |", Cell(found).c_str());
         std::fflush(stdout);
       }
