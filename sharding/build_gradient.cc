@@ -12,8 +12,8 @@ constexpr int64_t kSumElement = SizeOf(DType::kFloat32);
 }  // namespace
 
 // The buffer in which a unit's leaf of the micro-step is assembled. It is a passing one
-// where the gradient is sharded, or goes elsewhere once it is finished; if it is then
-// read in another lane, it waits until all but the latest of the leaves before it have
+// where the gradient is sharded, or goes elsewhere once it is finished; if another lane
+// is the last to read it, it waits until all but the latest of those before it have
 // been read, so two at most are alive.
 int Builder::BeginLeaf(int unit, int micro_step) {
   if (leaf_[unit] >= 0) return leaf_[unit];
@@ -29,7 +29,7 @@ int Builder::BeginLeaf(int unit, int micro_step) {
   clear.unit = unit;
   clear.micro_step = micro_step;
   if (LeafPasses(unit)) {
-    WaitForLastButOne(leaf_ends_, static_cast<int>(plan_.instructions.size()) - 1);
+    WaitForLastButOne(LeafEnds(unit), static_cast<int>(plan_.instructions.size()) - 1);
   }
   for (const ElementRange& range : padding) {
     clear.writes.push_back(
@@ -47,9 +47,8 @@ void Builder::AddGradientWrites(const Position& at, Instruction* backward) {
       const int leaf = BeginLeaf(unit, at.micro_step);
       backward->writes.push_back(
           Slice(Role::kParameterGradient, leaf, unit, parameter, element(), index));
-      if (LeafPasses(unit) && leaf_ends_.size() >= 2) {
-        backward->waits.push_back(leaf_ends_[leaf_ends_.size() - 2]);
-      }
+      const std::vector<int>& ends = LeafEnds(unit);
+      if (LeafPasses(unit) && ends.size() >= 2) backward->waits.push_back(ends[ends.size() - 2]);
       continue;
     }
     const int contribution =
@@ -163,9 +162,9 @@ void Builder::FinishGradient(int unit) {
     gradient = HostGradient(unit);
     const Access finished = optimizer_sharded() ? Own(Role::kMoved, gradients_[unit])
                                                 : Whole(Role::kMoved, gradients_[unit]);
-    leaf_ends_.push_back(
+    gradient_ends_.push_back(
         Move(Operation::kCopyOut, purpose, {{finished, Whole(Role::kMoved, gradient)}}));
-    if (tier == Tier::kNvme) WaitForLastButOne(writes_behind_, leaf_ends_.back());
+    if (tier == Tier::kNvme) WaitForLastButOne(writes_behind_, gradient_ends_.back());
   }
   HostSquareNorm(unit, gradient);
   const int norm = static_cast<int>(plan_.instructions.size()) - 1;
@@ -188,6 +187,7 @@ void Builder::ExchangeAndSum(int unit, int micro_step, int buffer) {
   const int64_t piece =
       std::min(shard, std::max(fitting / kChunkElements, int64_t{1}) * kChunkElements);
   const bool finish = !gradients_sharded() || micro_step + 1 == options_.accumulation;
+  const bool goes = finish && layout_.GradientOf(unit) != Tier::kDevice;
   if (staging_ < 0) staging_ = AddBuffer("staging", Category::kCommunication, 0);
   plan_.buffers[staging_].bytes =
       std::max(plan_.buffers[staging_].bytes, peers * piece * element_bytes);
@@ -224,6 +224,7 @@ void Builder::ExchangeAndSum(int unit, int micro_step, int buffer) {
       instruction->piece = static_cast<int>(number);
       plan_.instructions.push_back(std::move(*instruction));
     }
+    if (goes) WaitForLastButOne(gradient_ends_, static_cast<int>(plan_.instructions.size()) - 1);
   }
   leaf_ends_.push_back(static_cast<int>(plan_.instructions.size()) - 1);
 }

@@ -108,6 +108,10 @@ class Builder {
   bool LeafPasses(int unit) const {
     return gradients_sharded() || layout_.GradientOf(unit) != Tier::kDevice;
   }
+  // Of the buffers that take the turn before this unit's leaf, each one's end.
+  const std::vector<int>& LeafEnds(int unit) const {
+    return leaf_[unit] == gradients_[unit] ? gradient_ends_ : leaf_ends_;
+  }
   int HostGradient(int unit);
   void FinishGradient(int unit);
   void ExchangeAndSum(int unit, int micro_step, int buffer);
@@ -160,6 +164,7 @@ class Builder {
   std::map<std::array<int, 3>, int> contributions_;  // (unit, parameter, call)
   // The last instruction of another lane that reads a leaf, leaf by leaf.
   std::vector<int> leaf_ends_;
+  std::vector<int> gradient_ends_;  // the same of finished gradients that leave the device
   std::vector<int> host_sums_;      // of leaves that are added on the host
   std::vector<int> writes_behind_;  // to NVMe, of transients
   std::vector<int> updated_ends_;

@@ -82,25 +82,40 @@ TEST(Fit, GoesToNvmeWhereTheHostIsTooSmall) {
   EXPECT_EQ(chosen.optimizer.tier, Tier::kNvme);
 }
 
-// What passes through the host on its way to NVMe takes little there, however deep the
-// model: gradients, whose norm is taken on the way, once took all of it.
-TEST(Fit, TheHostIsOnlyPassedThrough) {
+// What only passes through a tier takes little there, however deep the model. Once
+// gradients on their way to NVMe took all of the host, since nothing waited for their
+// norms; and those of several ranks all of the device, since nothing waited for their
+// copies.
+TEST(Fit, WhatPassesThroughTakesLittle) {
   const Placement nvme = {Tier::kNvme, 1};
-  for (int accumulation : {1, 2}) {
-    const auto host_bytes = [&](int64_t layers) {
-      const Model model = *MakeGpt2({layers, 4, 64, 32, 256, 0}, DType::kBFloat16);
-      PlanOptions options;
-      options.tile_elements = kTileAlignment;
-      options.accumulation = accumulation;
-      options.offload = {nvme, nvme, nvme, nvme};
-      const Plan plan = *BuildPlan(model, options);
-      int64_t bytes = plan.arena_bytes[Tier::kHost];
-      for (const Buffer& buffer : plan.buffers) {  // sums of micro-steps live there
-        if (buffer.category == Category::kPartialSums) bytes -= buffer.bytes;
+  for (int stage = 0; stage <= 3; ++stage) {
+    for (int world : {1, 2}) {
+      for (int accumulation : {1, 2}) {
+        const auto bytes_with = [&](int64_t layers) {
+          const Model model = *MakeGpt2({layers, 4, 64, 32, 256, 0}, DType::kBFloat16);
+          PlanOptions options;
+          options.stage = stage;
+          options.world = world;
+          options.accumulation = accumulation;
+          options.tile_elements = kTileAlignment;
+          options.recompute = true;
+          options.offload = {nvme, nvme, nvme, nvme};
+          const Plan plan = *BuildPlan(model, options);
+          TierBytes bytes = plan.arena_bytes;
+          for (const Buffer& buffer : plan.buffers) {  // sums of micro-steps stay there
+            if (buffer.category == Category::kPartialSums) bytes[buffer.tier] -= buffer.bytes;
+          }
+          return bytes;
+        };
+        const TierBytes shallow = bytes_with(6);
+        const TierBytes deep = bytes_with(24);
+        for (const Tier tier : {Tier::kDevice, Tier::kHost}) {
+          EXPECT_LE(deep[tier], shallow[tier] + shallow[tier] / 2)
+              << NameOf(tier) << " stage " << stage << " world " << world << " accumulation "
+              << accumulation;
+        }
       }
-      return bytes;
-    };
-    EXPECT_LE(host_bytes(24), host_bytes(6) + host_bytes(6) / 4) << accumulation;
+    }
   }
 }
 

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <limits>
 #include <map>
+#include <utility>
+#include <vector>
 
 #include "sharding/build.h"
 
@@ -13,6 +15,23 @@ int64_t BytesRead(const Instruction& instruction) {
   int64_t bytes = 0;
   for (const Access& read : instruction.reads) bytes += read.bytes;
   return bytes;
+}
+
+// Bytes of the tier's arena that some buffer of the category has at some time.
+int64_t BytesCovered(const Plan& plan, int category, Tier tier) {
+  std::vector<std::pair<int64_t, int64_t>> ranges;
+  for (const Buffer& buffer : plan.buffers) {
+    if (static_cast<int>(buffer.category) != category || buffer.tier != tier) continue;
+    ranges.emplace_back(buffer.offset, buffer.offset + buffer.bytes);
+  }
+  std::sort(ranges.begin(), ranges.end());
+  int64_t covered = 0;
+  int64_t reached = 0;
+  for (const auto& [begin, end] : ranges) {
+    covered += std::max<int64_t>(end - std::max(begin, reached), 0);
+    reached = std::max(reached, end);
+  }
+  return covered;
 }
 
 }  // namespace
@@ -59,6 +78,9 @@ Price PriceOf(const Plan& plan) {
       for (const auto& [point, change] : changes[c][static_cast<int>(tier)]) {
         price.memory[c][tier] = std::max(price.memory[c][tier], alive += change);
       }
+      // After the last computation lifetimes say little, but one byte of the arena has one
+      // use at a time.
+      price.memory[c][tier] = std::min(price.memory[c][tier], BytesCovered(plan, c, tier));
     }
   }
   const int64_t peers = plan.options.world - 1;

@@ -165,6 +165,25 @@ TEST(Price, ModelStateIsTheFormula) {
   }
 }
 
+// Nothing is more than the arena that it is in, whatever lives elsewhere.
+TEST(Price, NoCategoryIsMoreThanTheArena) {
+  const Model model = testing::MakeShapeModel(DType::kBFloat16, 6);
+  for (Tier tier : {Tier::kDevice, Tier::kHost, Tier::kNvme}) {
+    for (int stage = 0; stage <= 3; ++stage) {
+      PlanOptions options;
+      options.stage = stage;
+      options.world = 2;
+      options.tile_elements = kTileAlignment;
+      const Placement all = {tier, 1};
+      options.offload = {all, all, all, all};
+      const Price price = PriceOf(*BuildPlan(model, options));
+      for (int c = 0; c < kCategories; ++c) {
+        for (Tier in : kTiers) EXPECT_LE(price.memory[c][in], price.peak[in]) << stage;
+      }
+    }
+  }
+}
+
 Model MakeOneUnit(int64_t elements) {
   Model model;
   model.name = "one unit";
