@@ -221,9 +221,12 @@ absl::StatusOr<int64_t> CudaDevice::FreeBytes() const {
 absl::StatusOr<std::byte*> CudaDevice::Allocate(MemoryKind kind, int64_t bytes) {
   TESSERA_CHECK(bytes >= 0, absl::StrCat(bytes, " bytes"));
   Activate();
-  const auto size = static_cast<size_t>(std::max<int64_t>(bytes, 1));
+  // Files are read into, and written from, whole pages of the host.
+  constexpr int64_t kPage = 4096;
+  const bool on_host = kind == MemoryKind::kHost;
+  const auto size = static_cast<size_t>(std::max<int64_t>(bytes, 1) + (on_host ? kPage : 0));
   void* data = nullptr;
-  if (kind == MemoryKind::kHost) {
+  if (on_host) {
     const cudaError_t error =
         cudaHostAlloc(&data, size, cudaHostAllocPortable | cudaHostAllocMapped);
     if (error != cudaSuccess) {
@@ -248,8 +251,11 @@ absl::StatusOr<std::byte*> CudaDevice::Allocate(MemoryKind kind, int64_t bytes) 
     TESSERA_RETURN_IF_ERROR(CudaStatus(cudaMemset(data, 0, size), "cudaMemset"));
     TESSERA_RETURN_IF_ERROR(CudaStatus(cudaStreamSynchronize(nullptr), "cudaStreamSynchronize"));
   }
-  memory_.push_back({kind, static_cast<std::byte*>(data)});
-  return memory_.back().data;
+  auto* const begin = static_cast<std::byte*>(data);
+  memory_.push_back({kind, begin});
+  if (!on_host) return begin;
+  const auto past_page = reinterpret_cast<uintptr_t>(begin) % kPage;
+  return past_page == 0 ? begin : begin + (kPage - past_page);
 }
 
 absl::Status CudaDevice::CopyToHost(const std::byte* device, void* host, int64_t bytes) {

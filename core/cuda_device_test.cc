@@ -53,6 +53,8 @@ TEST_F(CudaDeviceTest, MemoryStartsAsZeroAndCopies) {
   const auto device = Make();
   for (const MemoryKind kind : {MemoryKind::kDevice, MemoryKind::kHost}) {
     std::byte* const data = *device->Allocate(kind, 1000);
+    const int64_t alignment = kind == MemoryKind::kHost ? 4096 : 256;
+    EXPECT_EQ(reinterpret_cast<uintptr_t>(data) % alignment, 0u);
     std::vector<unsigned char> host(1000, 7);
     ASSERT_TRUE(device->CopyToHost(data, host.data(), 1000).ok());
     EXPECT_EQ(host, std::vector<unsigned char>(1000, 0));

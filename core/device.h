@@ -76,7 +76,7 @@ class Device {
 
   virtual Backend backend() const = 0;
 
-  // Zeroed memory, 4096-aligned (256 on a GPU), owned by the device until it is
+  // Zeroed memory, 4096-aligned (256 if it is a GPU's own), owned by the device until it is
   // destroyed. ResourceExhausted when there is not enough.
   virtual absl::StatusOr<std::byte*> Allocate(MemoryKind kind, int64_t bytes) = 0;
 

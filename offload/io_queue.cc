@@ -11,11 +11,27 @@
 #include "core/status.h"
 
 namespace tessera {
+namespace {
+
+// Before Linux 5.6 a ring takes neither this question nor the operations.
+bool ReadsAndWrites(io_uring* ring) {
+  const std::unique_ptr<io_uring_probe, decltype(&io_uring_free_probe)> probe(
+      io_uring_get_probe_ring(ring), &io_uring_free_probe);
+  return probe != nullptr && io_uring_opcode_supported(probe.get(), IORING_OP_READ) != 0 &&
+         io_uring_opcode_supported(probe.get(), IORING_OP_WRITE) != 0;
+}
+
+}  // namespace
 
 struct IoQueue::Ring {
   io_uring ring = {};
-  const int error = -io_uring_queue_init(kDepth, &ring, 0);
+  int error = -io_uring_queue_init(kDepth, &ring, 0);
 
+  Ring() {
+    if (error != 0 || ReadsAndWrites(&ring)) return;
+    io_uring_queue_exit(&ring);
+    error = EOPNOTSUPP;
+  }
   ~Ring() {
     if (error == 0) io_uring_queue_exit(&ring);
   }

@@ -76,13 +76,13 @@ absl::Status CannotMake(const std::string& folder, int64_t bytes, int error) {
 }
 
 // A file without a name.
-absl::StatusOr<Descriptor> OpenNameless(const std::string& folder, int64_t bytes, int flags) {
-  int number = open(folder.c_str(), O_TMPFILE | O_RDWR | O_CLOEXEC | flags, 0600);
+absl::StatusOr<Descriptor> OpenNameless(const std::string& folder, int64_t bytes) {
+  int number = open(folder.c_str(), O_TMPFILE | O_RDWR | O_CLOEXEC, 0600);
   if (number >= 0) return Descriptor(number);
   if (errno != EOPNOTSUPP && errno != EISDIR) return CannotMake(folder, bytes, errno);
   // The file system knows no such files: one with a name, that loses it at once.
   std::string name = absl::StrCat(folder, "/tessera-XXXXXX");
-  number = mkostemp(name.data(), O_CLOEXEC | flags);
+  number = mkostemp(name.data(), O_CLOEXEC);
   if (number < 0) return CannotMake(folder, bytes, errno);
   Descriptor descriptor(number);
   if (unlink(name.c_str()) != 0) return CannotMake(folder, bytes, errno);
@@ -114,7 +114,8 @@ class LocalFile final : public NvmeFile {
         note_(std::move(note)),
         reads_(descriptor_.number(), IoQueue::Direction::kRead, kNvmeAlignment),
         writes_(descriptor_.number(), IoQueue::Direction::kWrite, kNvmeAlignment) {
-    if (!reads_.note().empty()) absl::StrAppend(&note_, note_.empty() ? "" : "; ", reads_.note());
+    const std::string& why = reads_.note().empty() ? writes_.note() : reads_.note();
+    if (!why.empty()) absl::StrAppend(&note_, note_.empty() ? "" : "; ", why);
   }
 
   absl::Status Read(absl::Span<const Transfer> transfers) override {
@@ -142,12 +143,17 @@ class LocalFile final : public NvmeFile {
   IoQueue reads_, writes_;
 };
 
-// Whether the file takes direct I/O, which some file systems only say when it is tried.
-bool TakesDirectIo(int descriptor, int64_t bytes) {
+// Goes over to direct I/O, unless the file system refuses it, which some only say when it
+// is tried.
+bool UseDirectIo(int descriptor, int64_t bytes) {
+  const int flags = fcntl(descriptor, F_GETFL);
+  if (fcntl(descriptor, F_SETFL, flags | O_DIRECT) != 0) return false;
   if (bytes == 0) return true;
   const std::unique_ptr<void, decltype(&std::free)> page(
       std::aligned_alloc(kNvmeAlignment, kNvmeAlignment), &std::free);
-  return pread(descriptor, page.get(), kNvmeAlignment, 0) >= 0 || errno != EINVAL;
+  if (pread(descriptor, page.get(), kNvmeAlignment, 0) >= 0 || errno != EINVAL) return true;
+  fcntl(descriptor, F_SETFL, flags);
+  return false;
 }
 
 }  // namespace
@@ -160,26 +166,16 @@ absl::StatusOr<std::unique_ptr<NvmeFile>> NvmeFile::Create(const std::string& fo
   if (!S_ISDIR(found.st_mode)) return CannotMake(folder, bytes, ENOTDIR);
   const int64_t pages = (bytes + kNvmeAlignment - 1) / kNvmeAlignment * kNvmeAlignment;
 
-  absl::StatusOr<Descriptor> descriptor = OpenNameless(folder, pages, O_DIRECT);
-  bool direct = descriptor.ok();
-  if (!direct) {
-    // EINVAL is how a file system refuses direct I/O; anything else fails again.
-    descriptor = OpenNameless(folder, pages, 0);
-    if (!descriptor.ok()) return descriptor.status();
-  }
-  TESSERA_RETURN_IF_ERROR(Allocate(folder, pages, descriptor->number()));
-  if (direct && !TakesDirectIo(descriptor->number(), pages)) {
-    direct = false;
-    const int flags = fcntl(descriptor->number(), F_GETFL);
-    if (fcntl(descriptor->number(), F_SETFL, flags & ~O_DIRECT) != 0) {
-      return CannotMake(folder, bytes, errno);
-    }
-  }
+  TESSERA_ASSIGN_OR_RETURN(Descriptor descriptor, OpenNameless(folder, pages));
+  TESSERA_RETURN_IF_ERROR(Allocate(folder, pages, descriptor.number()));
+  // Only now: asked for it at once, a file system that refuses may leave a file with a name,
+  // and one that reserves no place is then written to in single bytes.
   const std::string note =
-      direct ? ""
-             : "its file system refuses direct I/O, so what is offloaded passes through, and "
-               "fills, the system's page cache";
-  return std::make_unique<LocalFile>(folder, *std::move(descriptor), note);
+      UseDirectIo(descriptor.number(), pages)
+          ? ""
+          : "its file system refuses direct I/O, so what is offloaded passes through, and "
+            "fills, the system's page cache";
+  return std::make_unique<LocalFile>(folder, std::move(descriptor), note);
 }
 
 }  // namespace tessera

@@ -241,17 +241,81 @@ TEST_F(NvmeFileTest, GoesThroughThePageCacheWhereDirectIoIsRefused) {
   }));
 }
 
-// Refuses io_uring to this process, as containers do.
-bool ForbidIoUring() {
+// The number of the file's descriptor, found from outside: that of the nameless file in
+// the folder.
+int DescriptorIn(const std::string& folder) {
+  for (const auto& entry : std::filesystem::directory_iterator("/proc/self/fd")) {
+    std::error_code error;
+    const std::string target = std::filesystem::read_symlink(entry.path(), error);
+    if (absl::StartsWith(target, folder + "/")) return std::stoi(entry.path().filename());
+  }
+  return -1;
+}
+
+// Answers every system call `number` of this process, or those whose argument `argument` has
+// all of `flags`, with `error`, as older systems and containers do.
+bool Forbid(uint32_t number, uint32_t error, int argument = 0, uint32_t flags = 0) {
+  const auto low_word = static_cast<uint32_t>(offsetof(seccomp_data, args) + 8 * argument);
   sock_filter program[] = {
       BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(seccomp_data, nr)),
-      BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, __NR_io_uring_setup, 0, 1),
-      BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | EPERM),
+      BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, number, 0, 4),
+      BPF_STMT(BPF_LD | BPF_W | BPF_ABS, low_word),
+      BPF_STMT(BPF_ALU | BPF_AND | BPF_K, flags),
+      BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, flags, 0, 1),
+      BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | error),
       BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
   };
   const sock_fprog filter = {std::size(program), program};
   return prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0 &&
          prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &filter) == 0;
+}
+
+bool ForbidIoUring() { return Forbid(__NR_io_uring_setup, EPERM); }
+
+bool ForbidNamelessFiles() { return Forbid(__NR_openat, EOPNOTSUPP, 2, O_TMPFILE); }
+
+TEST_F(NvmeFileTest, TakesTheNameAwayWhereFilesNeedOne) {
+  EXPECT_TRUE(InChild([&] {
+    if (!ForbidNamelessFiles()) return false;
+    const auto file = NvmeFile::Create(folder(), 1 << 20);
+    if (!file.ok() || FilesLeft() != 0) return false;
+    ExpectMoved(file->get(), {5000, 700000});
+    return !HasFailure();
+  }));
+}
+
+TEST_F(NvmeFileTest, LeavesNothingWhereFilesNeedANameAndDirectIoIsRefused) {
+  if (!CanMount(folder())) GTEST_SKIP() << "no file system can be mounted here";
+  EXPECT_TRUE(InChild([&] {
+    if (!Mount(folder(), "ramfs", "") || !ForbidNamelessFiles()) return false;
+    const auto file = NvmeFile::Create(folder(), 1 << 20);
+    return file.ok() && absl::StrContains((*file)->note(), "refuses direct I/O") &&
+           FilesLeft() == 0;
+  }));
+}
+
+TEST_F(NvmeFileTest, IsWholeWhereTheFileSystemReservesNoPlace) {
+  EXPECT_TRUE(InChild([&] {
+    if (!Forbid(__NR_fallocate, EOPNOTSUPP)) return false;
+    const auto file = NvmeFile::Create(folder(), (1 << 20) + 5);
+    if (!file.ok()) std::cerr << file.status() << "\n";
+    struct stat found = {};
+    if (!file.ok() || fstat(DescriptorIn(folder()), &found) != 0) return false;
+    if (found.st_blocks * 512 < (1 << 20) + kPage) return false;
+    ExpectMoved(file->get(), {5000, 700000});
+    return !HasFailure();
+  }));
+}
+
+// Linux 5.1 to 5.5 has rings, which cannot say what they know, and do not know reading.
+TEST_F(NvmeFileTest, WorksWithAnOlderIoUring) {
+  EXPECT_TRUE(InChild([&] {
+    if (!Forbid(__NR_io_uring_register, EINVAL)) return false;
+    const auto file = NvmeFile::Create(folder(), 1 << 20);
+    if (!file.ok() || !absl::StrContains((*file)->note(), "io_uring cannot be used")) return false;
+    ExpectMoved(file->get(), {5000, 700000});
+    return !HasFailure();
+  }));
 }
 
 TEST_F(NvmeFileTest, WorksWithoutIoUring) {
@@ -262,17 +326,6 @@ TEST_F(NvmeFileTest, WorksWithoutIoUring) {
     ExpectMoved(file->get(), {(20 << 20) + 2048, kPage, 1});
     return !HasFailure();
   }));
-}
-
-// The number of the file's descriptor, found from outside: that of the nameless file in
-// the folder.
-int DescriptorIn(const std::string& folder) {
-  for (const auto& entry : std::filesystem::directory_iterator("/proc/self/fd")) {
-    std::error_code error;
-    const std::string target = std::filesystem::read_symlink(entry.path(), error);
-    if (absl::StartsWith(target, folder + "/")) return std::stoi(entry.path().filename());
-  }
-  return -1;
 }
 
 // What the system answers when something else stands behind the descriptor.

@@ -4,35 +4,25 @@
 #include <cstdlib>
 #include <cstring>
 #include <limits>
-#include <memory>
 
 namespace tessera {
 namespace {
 
-// Memory that the NVMe tier can read into and write from.
-class Pages {
- public:
-  explicit Pages(int64_t bytes)
-      : data_(static_cast<std::byte*>(
-            std::aligned_alloc(kNvmeAlignment, static_cast<size_t>(bytes)))) {
-    TESSERA_CHECK(data_ != nullptr, "no memory for a few pages");
-  }
-  std::byte* data() const { return data_.get(); }
+// Of the file, at once.
+constexpr int64_t kMostBytes = 256 * kNvmeAlignment;
 
- private:
-  struct Free {
-    void operator()(std::byte* data) const { std::free(data); }
-  };
-  std::unique_ptr<std::byte, Free> data_;
-};
+std::byte* NewPages() {
+  void* const pages = std::aligned_alloc(kNvmeAlignment, kMostBytes);
+  TESSERA_CHECK(pages != nullptr, "no memory for a few pages");
+  return static_cast<std::byte*>(pages);
+}
 
 // Calls visit(page, pages, begin, end) for pieces of bytes [begin, end): whole pages
 // from byte `page` of the file, as many bytes as `pages`, that hold [begin, end).
 template <typename Visit>
 absl::Status ForEachPiece(int64_t begin, int64_t end, Visit visit) {
-  constexpr int64_t kMost = 256 * kNvmeAlignment;
-  for (int64_t page = begin / kNvmeAlignment * kNvmeAlignment; page < end; page += kMost) {
-    const int64_t last = std::min(page + kMost, end);
+  for (int64_t page = begin / kNvmeAlignment * kNvmeAlignment; page < end; page += kMostBytes) {
+    const int64_t last = std::min(page + kMostBytes, end);
     const int64_t pages = (last - page + kNvmeAlignment - 1) / kNvmeAlignment * kNvmeAlignment;
     TESSERA_RETURN_IF_ERROR(visit(page, pages, std::max(begin, page), last));
   }
@@ -40,6 +30,15 @@ absl::Status ForEachPiece(int64_t begin, int64_t end, Visit visit) {
 }
 
 }  // namespace
+
+void StateMemory::Free::operator()(std::byte* pages) const { std::free(pages); }
+
+StateMemory::StateMemory(const Plan& plan, int rank, Device& device, const Arenas& arenas)
+    : plan_(plan),
+      rank_(rank),
+      device_(device),
+      arenas_(arenas),
+      pages_(arenas.nvme == nullptr ? nullptr : NewPages()) {}
 
 int64_t StateMemory::FirstOf(const StatePart& part) const {
   const bool in_shard = plan_.options.stage >= (part.role == Role::kParameter ? 3 : 1);
@@ -96,9 +95,8 @@ absl::Status StateMemory::LoadBytes(const Buffer& buffer, int64_t begin, int64_t
   return ForEachPiece(
       begin, begin + bytes,
       [&](int64_t page, int64_t size, int64_t from, int64_t to) -> absl::Status {
-        const Pages pages(size);
-        TESSERA_RETURN_IF_ERROR(arenas_.nvme->Read({{pages.data(), buffer.offset + page, size}}));
-        std::memcpy(values + (from - begin), pages.data() + (from - page),
+        TESSERA_RETURN_IF_ERROR(arenas_.nvme->Read({{pages_.get(), buffer.offset + page, size}}));
+        std::memcpy(values + (from - begin), pages_.get() + (from - page),
                     static_cast<size_t>(to - from));
         return absl::OkStatus();
       });
@@ -112,14 +110,13 @@ absl::Status StateMemory::StoreBytes(const Buffer& buffer, int64_t begin, int64_
   return ForEachPiece(
       begin, begin + bytes,
       [&](int64_t page, int64_t size, int64_t from, int64_t to) -> absl::Status {
-        const Pages pages(size);
         // What else is in the pages stays.
         if (to - from != size) {
-          TESSERA_RETURN_IF_ERROR(arenas_.nvme->Read({{pages.data(), buffer.offset + page, size}}));
+          TESSERA_RETURN_IF_ERROR(arenas_.nvme->Read({{pages_.get(), buffer.offset + page, size}}));
         }
-        std::memcpy(pages.data() + (from - page), values + (from - begin),
+        std::memcpy(pages_.get() + (from - page), values + (from - begin),
                     static_cast<size_t>(to - from));
-        return arenas_.nvme->Write({{pages.data(), buffer.offset + page, size}});
+        return arenas_.nvme->Write({{pages_.get(), buffer.offset + page, size}});
       });
 }
 

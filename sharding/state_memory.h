@@ -1,7 +1,9 @@
 #ifndef TESSERA_SHARDING_STATE_MEMORY_H_
 #define TESSERA_SHARDING_STATE_MEMORY_H_
 
+#include <cstddef>
 #include <cstdint>
+#include <memory>
 
 #include "absl/status/status.h"
 #include "core/device.h"
@@ -14,8 +16,7 @@ namespace tessera {
 class StateMemory {
  public:
   // All arguments must outlive it; lanes must be idle whenever it is used.
-  StateMemory(const Plan& plan, int rank, Device& device, const Arenas& arenas)
-      : plan_(plan), rank_(rank), device_(device), arenas_(arenas) {}
+  StateMemory(const Plan& plan, int rank, Device& device, const Arenas& arenas);
 
   // The elements of the unit that this rank holds in parts of the role: [begin, end).
   ElementRange Held(Role role, int unit) const;
@@ -42,6 +43,12 @@ class StateMemory {
   const int rank_;
   Device& device_;
   const Arenas arenas_;
+  // What comes from NVMe or goes there passes through it; null if nothing does. Kept, so
+  // that a long run takes it once.
+  struct Free {
+    void operator()(std::byte* pages) const;
+  };
+  const std::unique_ptr<std::byte, Free> pages_;
 };
 
 }  // namespace tessera

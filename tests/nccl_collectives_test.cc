@@ -232,6 +232,7 @@ TEST(NcclCollectives, TwoRanksOnOneGpu) {
 void LoseRankOne(Communicator& communicator) {
   Rank rank(communicator);
   rank.device().OnFailure([&rank](const absl::Status& /*status*/) { rank.collectives().Abort(); });
+  ASSERT_TRUE(communicator.Barrier().ok());  // another rank may still be joining
   const auto start = std::chrono::steady_clock::now();
   if (communicator.rank() == 1) {
     communicator.Abort(absl::DataLossError("the disk is gone"));

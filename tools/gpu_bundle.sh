@@ -30,8 +30,8 @@ zcat /usr/share/dictd/gcide.dict.dz >"$bundle/corpus/gcide.txt"
 
 # Of what is linked in, and of the corpus.
 cp LICENSE "$bundle"
-for package in dict-gcide libabsl-dev libeigen3-dev libgtest-dev libstdc++-12-dev libyaml-cpp-dev \
-  nlohmann-json3-dev; do
+for package in dict-gcide libabsl-dev libeigen3-dev libgtest-dev libstdc++-12-dev liburing-dev \
+  libyaml-cpp-dev nlohmann-json3-dev; do
   cp "/usr/share/doc/$package/copyright" "$bundle/licenses/$package"
 done
 cp -L /usr/share/common-licenses/{Apache-2.0,GPL-2,GPL-3,MPL-2.0} "$bundle/licenses"

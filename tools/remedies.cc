@@ -103,10 +103,11 @@ class Search {
     const auto add = [&](const char* name, RunConfig::Policy RunConfig::Offload::*policy,
                          OffloadTier tier, const char* tier_name) {
       if ((config_.offload.*policy).tier != OffloadTier::kDevice) return;
-      changes->push_back(
-          {absl::StrCat("offload.", name, ": ", tier_name), [policy, tier](RunConfig* c) {
-             c->offload.*policy = {tier, 1};
-           }});
+      Change change;
+      change.setting = absl::StrCat("offload.", name, ": ", tier_name);
+      change.apply = [policy, tier](RunConfig* c) { c->offload.*policy = {tier, 1}; };
+      change.places = true;
+      changes->push_back(change);
     };
     for (const auto& [tier, name] :
          {std::pair(OffloadTier::kHost, "host"), std::pair(OffloadTier::kNvme, "nvme")}) {
@@ -172,8 +173,9 @@ class Search {
     const absl::StatusOr<Model> model = MakeModel(config);
     std::string needs;
     if (model.ok()) {
-      const absl::StatusOr<PlanSet> plans =
-          BuildPlans(*model, MakeTrainerOptions(config, world_).plan);
+      PlanOptions options = MakeTrainerOptions(config, world_).plan;
+      options.library_workspace_bytes = LibraryWorkspaceBytes(backend_);
+      const absl::StatusOr<PlanSet> plans = BuildPlans(*model, options);
       if (plans.ok()) {
         needs = absl::StrCat(" (", Settings(all), " need ", plans->arena_bytes[Tier::kDevice],
                              " bytes on the device and ", plans->arena_bytes[Tier::kHost],

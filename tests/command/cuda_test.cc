@@ -88,7 +88,7 @@ TEST_F(CudaCommandTest, ThePlanSaysWhatMemoryIsMissing) {
   EXPECT_EQ(result.status, 2);
   EXPECT_THAT(result.error, MatchesRegex("tessera: error: the run needs [0-9]+ bytes of device "
                                          "memory per rank, [0-9]+ more than the 1048576 there are "
-                                         "\\(memory\\.device\\);.*\n"));
+                                         "\\(memory\\.device\\), most of them for workspace .*\n"));
 }
 
 TEST_F(CudaCommandTest, TwoRanksOnOneGpu) {

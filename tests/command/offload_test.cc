@@ -224,21 +224,33 @@ TEST_F(OffloadTest, AFileThatMayNotBeSoLarge) {
   ExpectFailure(result, {"File too large (errno 27)", "ulimit -f"});
 }
 
+// The way to a running command's file, which has no name; empty while there is none.
+std::string FileOf(const Command& command) {
+  std::error_code error;
+  const std::string descriptors = absl::StrCat("/proc/", command.process(), "/fd");
+  for (const auto& entry : std::filesystem::directory_iterator(descriptors, error)) {
+    const std::string target = std::filesystem::read_symlink(entry.path(), error);
+    if (target.find("/nvme/") != std::string::npos) return entry.path();
+  }
+  return "";
+}
+
+// What nobody should be able to do: the file loses its end in the middle of a run.
+TEST_F(OffloadTest, AFileThatIsCut) {
+  Command command({"train", "run.yaml", "--set", kFolder, "--set", "offload=nvme", "--set",
+                   "schedule.steps=100000", "--metrics", "metrics.jsonl"});
+  ASSERT_TRUE(Eventually([&] { return ReadMetrics(place_ / "metrics.jsonl").size() > 2; }));
+  ASSERT_EQ(truncate(FileOf(command).c_str(), 4096), 0);
+  const Result result = command.Wait();
+  ExpectFailure(result, {"the NVMe tier in nvme: reading ", " bytes at offset ", " ended after "});
+  EXPECT_TRUE(std::filesystem::is_empty(place_ / "nvme"));
+}
+
 // The folder's name may go while the run goes on: its file has none.
 TEST_F(OffloadTest, AFolderThatVanishes) {
   Command command({"train", "run.yaml", "--set", kFolder, "--set", "offload=nvme", "--set",
                    "schedule.steps=400"});
-  const std::string file = (place_ / "nvme").string() + "/";
-  const auto has_file = [&] {
-    std::error_code error;
-    const std::string descriptors = absl::StrCat("/proc/", command.process(), "/fd");
-    for (const auto& entry : std::filesystem::directory_iterator(descriptors, error)) {
-      const std::string target = std::filesystem::read_symlink(entry.path(), error);
-      if (target.find("/nvme/") != std::string::npos) return true;
-    }
-    return false;
-  };
-  ASSERT_TRUE(Eventually(has_file));
+  ASSERT_TRUE(Eventually([&] { return !FileOf(command).empty(); }));
   std::filesystem::remove(place_ / "nvme");
   const Result result = command.Wait();
   EXPECT_EQ(result.status, 0) << result.error;
