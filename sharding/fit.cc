@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <vector>
 
+#include "kernels/ordered_sum.h"
 #include "sharding/build.h"
 #include "sharding/layout.h"
 #include "sharding/price.h"
@@ -30,10 +31,25 @@ int64_t UpdateBytes(DType dtype) { return 2 * SizeOf(dtype) + 6 * SizeOf(DType::
 absl::StatusOr<Candidate> Consider(const Model& model, PlanOptions options,
                                    const Offload& offload) {
   options.offload = offload;
+  options.tile_elements = int64_t{1} << 40;  // tiles change neither, but make many instructions
+  // Of many micro-steps, two are listed, which tell what one more adds.
+  const int accumulation = options.accumulation;
+  const int listed = std::min(accumulation, 2);
+  options.accumulation = listed;
   TESSERA_ASSIGN_OR_RETURN(const Plan plan, ListPlan(model, options));
   Candidate candidate;
   candidate.offload = offload;
-  const TierTraffic traffic = TrafficOf(plan);
+  TierTraffic traffic = TrafficOf(plan);
+  if (accumulation > listed) {
+    options.accumulation = listed + 1;
+    TESSERA_ASSIGN_OR_RETURN(const Plan longer, ListPlan(model, options));
+    const TierTraffic more = TrafficOf(longer);
+    const int64_t times = accumulation - listed;
+    traffic = {traffic.copied_in + times * (more.copied_in - traffic.copied_in),
+               traffic.copied_out + times * (more.copied_out - traffic.copied_out),
+               traffic.read + times * (more.read - traffic.read),
+               traffic.written + times * (more.written - traffic.written)};
+  }
   candidate.seconds = static_cast<double>(traffic.copied_in + traffic.copied_out) / kCopyRate +
                       static_cast<double>(traffic.read) / kReadRate +
                       static_cast<double>(traffic.written) / kWriteRate;
@@ -64,6 +80,16 @@ unsigned Leaving(const Offload& offload) {
   return categories;
 }
 
+// The most pending sums of a counter in a step of so many micro-steps.
+int64_t MostSlots(const PlanOptions& options, int accumulation) {
+  const int64_t leaves = options.stage >= 2 ? options.world : 1;  // of a micro-step
+  size_t most = 0;
+  for (int steps = 1; steps < accumulation; ++steps) {
+    most = std::max(most, kernels::OccupiedSlots(steps * leaves, options.sum_group).size());
+  }
+  return static_cast<int64_t>(most);
+}
+
 absl::StatusOr<TierBytes> PlannedBytes(const Model& model, PlanOptions options,
                                        const Offload& offload) {
   options.offload = offload;
@@ -71,10 +97,33 @@ absl::StatusOr<TierBytes> PlannedBytes(const Model& model, PlanOptions options,
   return plans.arena_bytes;
 }
 
-absl::StatusOr<bool> PlansFit(const Model& model, const PlanOptions& options,
-                              const Offload& offload, const TierBytes& capacity) {
-  TESSERA_ASSIGN_OR_RETURN(const TierBytes bytes, PlannedBytes(model, options, offload));
-  return Fits(bytes, capacity);
+// The same, but a step of many micro-steps is planned with few of them, and what they
+// would have beside that is added: the counters' other sums, and batches.
+absl::StatusOr<TierBytes> EstimatedBytes(const Model& model, PlanOptions options,
+                                         const Offload& offload) {
+  constexpr int kFew = 4;
+  const int accumulation = options.accumulation;
+  if (accumulation <= kFew) return PlannedBytes(model, options, offload);
+  const int64_t more_slots = MostSlots(options, accumulation) - MostSlots(options, kFew);
+  options.accumulation = kFew;
+  TESSERA_ASSIGN_OR_RETURN(TierBytes bytes, PlannedBytes(model, options, offload));
+  options.offload = offload;
+  std::vector<UnitPartition> partitions;
+  for (const UnitSpec& unit : model.units) {
+    TESSERA_ASSIGN_OR_RETURN(partitions.emplace_back(), PartitionUnit(unit, options.world));
+  }
+  options.accumulation = accumulation;
+  const Layout layout(model, options, partitions);
+  for (size_t u = 0; u < partitions.size(); ++u) {
+    const UnitPartition& partition = partitions[u];
+    const int64_t elements = options.stage >= 2 ? partition.shard : partition.padded;
+    const Tier tier = layout.SumsOnHost(static_cast<int>(u)) ? Tier::kHost : Tier::kDevice;
+    bytes[tier] += more_slots * elements * SizeOf(DType::kFloat32);
+  }
+  for (const TensorSpec& field : model.fields) {
+    bytes[Tier::kHost] += (accumulation - kFew) * Aligned(options.micro_sequences * BytesOf(field));
+  }
+  return bytes;
 }
 
 // Every placement of whole categories.
@@ -110,6 +159,14 @@ absl::StatusOr<double> SecondsOfOffload(const Model& model, const PlanOptions& o
   return candidate.seconds;
 }
 
+absl::StatusOr<bool> SeemsToFit(const Model& model, const PlanOptions& options,
+                                const TierBytes& capacity) {
+  TESSERA_ASSIGN_OR_RETURN(const Candidate candidate, Consider(model, options, options.offload));
+  if (!Fits(candidate.held, capacity)) return false;
+  TESSERA_ASSIGN_OR_RETURN(const TierBytes bytes, EstimatedBytes(model, options, options.offload));
+  return Fits(bytes, capacity);
+}
+
 absl::StatusOr<Offload> ChooseOffload(const Model& model, const PlanOptions& options,
                                       const Freedom& freedom, const TierBytes& capacity) {
   std::vector<Candidate> candidates;
@@ -126,10 +183,14 @@ absl::StatusOr<Offload> ChooseOffload(const Model& model, const PlanOptions& opt
       return (leaving | failed) == failed;
     });
     if (hopeless || !Fits(candidate.held, capacity)) continue;
-    TESSERA_ASSIGN_OR_RETURN(const TierBytes bytes, PlannedBytes(model, options, chosen));
+    TESSERA_ASSIGN_OR_RETURN(const TierBytes bytes, EstimatedBytes(model, options, chosen));
     if (bytes[Tier::kDevice] > capacity[Tier::kDevice]) too_few.push_back(leaving);
     if (!Fits(bytes, capacity)) continue;
-    if (!freedom.optimizer || chosen.optimizer.tier == Tier::kDevice) return chosen;
+    if (!freedom.optimizer || chosen.optimizer.tier == Tier::kDevice) {
+      TESSERA_ASSIGN_OR_RETURN(const TierBytes exact, PlannedBytes(model, options, chosen));
+      if (Fits(exact, capacity)) return chosen;
+      continue;
+    }
     constexpr int kParts = 16;
     int too_little = 0;
     int enough = kParts;
@@ -137,11 +198,15 @@ absl::StatusOr<Offload> ChooseOffload(const Model& model, const PlanOptions& opt
       const int parts = (too_little + enough) / 2;
       Offload less = chosen;
       less.optimizer.fraction = static_cast<double>(parts) / kParts;
-      TESSERA_ASSIGN_OR_RETURN(const bool less_fits, PlansFit(model, options, less, capacity));
-      (less_fits ? enough : too_little) = parts;
+      TESSERA_ASSIGN_OR_RETURN(const TierBytes less_bytes, EstimatedBytes(model, options, less));
+      (Fits(less_bytes, capacity) ? enough : too_little) = parts;
     }
-    chosen.optimizer.fraction = static_cast<double>(enough) / kParts;
-    return chosen;
+    // An estimate may be a little off: what is chosen does fit.
+    for (; enough <= kParts; ++enough) {
+      chosen.optimizer.fraction = static_cast<double>(enough) / kParts;
+      TESSERA_ASSIGN_OR_RETURN(const TierBytes exact, PlannedBytes(model, options, chosen));
+      if (Fits(exact, capacity)) return chosen;
+    }
   }
   return absl::ResourceExhaustedError("no placement of the run's bytes fits its tiers");
 }

@@ -11,6 +11,11 @@ namespace tessera {
 // Whether a run's plans fit its tiers.
 bool Fits(const PlanSet& plans, const TierBytes& capacity);
 
+// Whether a run's plans would fit, as far as plans of few micro-steps tell. Quicker than
+// making them where there are many.
+absl::StatusOr<bool> SeemsToFit(const Model& model, const PlanOptions& options,
+                                const TierBytes& capacity);
+
 // What the moves between a rank's tiers and the host's updates would add to a step if
 // nothing hid them, in seconds, at nominal rates: for comparing placements, not for
 // predicting them.

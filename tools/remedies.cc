@@ -29,6 +29,7 @@ struct Change {
 struct Remedy {
   std::string settings;
   double seconds = 0;
+  RunConfig config;
 };
 
 std::string Settings(const std::vector<Change>& changes) {
@@ -56,16 +57,21 @@ class Search {
       if (changes[c].stronger) all.pop_back();
       all.push_back(changes[c]);
       Try(all, &found);
+      if (!found.empty() || c + 1 == changes.size()) continue;
+      std::vector<Change> and_last = all;
+      and_last.push_back(changes.back());
+      Try(and_last, &found);
     }
     if (found.empty()) return WhatItTakes(all);
     std::stable_sort(found.begin(), found.end(),
                      [](const Remedy& a, const Remedy& b) { return a.seconds < b.seconds; });
+    std::vector<std::string> best;
     constexpr size_t kMost = 3;
-    found.resize(std::min(found.size(), kMost));
-    return absl::StrCat("it fits with ",
-                        absl::StrJoin(found, ", or with ", [](std::string* text, const auto& r) {
-                          absl::StrAppend(text, r.settings);
-                        }));
+    for (size_t r = 0; r < found.size() && best.size() < kMost; ++r) {
+      if (DoesFit(found[r].config)) best.push_back(found[r].settings);
+    }
+    if (best.empty()) return WhatItTakes(all);
+    return absl::StrCat("it fits with ", absl::StrJoin(best, ", or with "));
   }
 
  private:
@@ -141,7 +147,18 @@ class Search {
     }
   }
 
-  // Whether the run fits with the changes.
+  // The last word, from the run's own plans.
+  bool DoesFit(const RunConfig& config) const {
+    const absl::StatusOr<Model> model = MakeModel(config);
+    if (!model.ok()) return false;
+    const absl::StatusOr<PlanOptions> options =
+        PlacedOptions(config, *model, world_, backend_, capacity_);
+    if (!options.ok()) return false;
+    const absl::StatusOr<PlanSet> plans = BuildPlans(*model, *options);
+    return plans.ok() && Fits(*plans, capacity_);
+  }
+
+  // Whether the run seems to fit with the changes.
   bool Try(const std::vector<Change>& changes, std::vector<Remedy>* found) const {
     RunConfig config = config_;
     double slower = 0;
@@ -154,13 +171,13 @@ class Search {
     const absl::StatusOr<PlanOptions> options =
         PlacedOptions(config, *model, world_, backend_, capacity_);
     if (!options.ok()) return false;
-    const absl::StatusOr<PlanSet> plans = BuildPlans(*model, *options);
-    if (!plans.ok() || !Fits(*plans, capacity_)) return false;
+    const absl::StatusOr<bool> fits = SeemsToFit(*model, *options, capacity_);
+    if (!fits.ok() || !*fits) return false;
     const absl::StatusOr<double> moves = SecondsOfOffload(*model, *options);
     if (!moves.ok()) return false;
     const double arithmetic = model->flops_per_sequence * static_cast<double>(config.batch.global) /
                               world_ / NominalRate(backend_);
-    found->push_back({Settings(changes), *moves + slower * arithmetic});
+    found->push_back({Settings(changes), *moves + slower * arithmetic, config});
     return true;
   }
 
