@@ -94,7 +94,7 @@ class Search {
          micro /= 2, ++halvings) {
       if (config_.batch.micro % micro != 0) break;
       const int64_t passes = config_.batch.accumulation * config_.batch.micro / micro;
-      changes.push_back({absl::StrCat("batch.micro: ", micro),
+      changes.push_back({absl::StrCat("batch.micro: ", micro, " and batch.accumulation: ", passes),
                          [micro, passes](RunConfig* c) {
                            c->batch.micro = micro;
                            c->batch.accumulation = passes;
@@ -194,9 +194,9 @@ class Search {
       options.library_workspace_bytes = LibraryWorkspaceBytes(backend_);
       const absl::StatusOr<PlanSet> plans = BuildPlans(*model, options);
       if (plans.ok()) {
-        needs = absl::StrCat(" (", Settings(all), " need ", plans->arena_bytes[Tier::kDevice],
-                             " bytes on the device and ", plans->arena_bytes[Tier::kHost],
-                             " on the host)");
+        needs = absl::StrCat(" (", all.empty() ? "it would" : Settings(all), " need ",
+                             plans->arena_bytes[Tier::kDevice], " bytes on the device and ",
+                             plans->arena_bytes[Tier::kHost], " on the host)");
       }
     }
     return absl::StrCat("no settings make it fit", needs,

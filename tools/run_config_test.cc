@@ -100,6 +100,15 @@ TEST(RunConfig, TakesPoliciesShortAndLong) {
   EXPECT_EQ(map->offload.optimizer.fraction, 0.6);
   EXPECT_EQ(map->offload.gradients.fraction, 0.1);
 
+  // What the file said of the same is gone, a mistake too.
+  for (const char* setting : {"offload=auto", "offload.optimizer=auto"}) {
+    const auto undone = Load(some, {"offload.parameters=device", setting});
+    ASSERT_TRUE(undone.ok()) << undone.status();
+    EXPECT_EQ(undone->offload.optimizer.tier, kAuto);
+    EXPECT_EQ(undone->offload.optimizer.fraction, 1);
+  }
+  EXPECT_TRUE(Load(some, {"offload=host"}).ok());
+
   const auto all = Load(kGood, {folder, "offload=auto", "offload.activations=nvme"});
   ASSERT_TRUE(all.ok()) << all.status();
   EXPECT_EQ(tiers(*all), (std::vector{kAuto, kAuto, kAuto, kNvme}));

@@ -210,8 +210,7 @@ void ConfigReader::Override(const std::string& setting) {
   try {
     const YAML::Node value = YAML::Load(setting.substr(equals + 1));
     if (key == nullptr && schema_.IsSection(path)) {
-      for (const std::string& name : schema_.ShorthandOf(path)) Forget(name);
-      Forget(path);
+      Reset(path);
       if (value.IsMap()) {
         for (const auto& entry : value) {
           Override(absl::StrCat(path, ".", entry.first.Scalar(), "=", YAML::Dump(entry.second)));
@@ -227,6 +226,18 @@ void ConfigReader::Override(const std::string& setting) {
     }
   } catch (const YAML::Exception& error) {
     Complain(path, absl::StrCat("not YAML: ", Shown(error.msg)));
+  }
+}
+
+void ConfigReader::Reset(const std::string& section) {
+  Forget(section);
+  for (const Key& key : schema_.keys()) {
+    if (key.path.rfind(section + ".", 0) != 0) continue;
+    for (std::string path = key.path; path != section; path.resize(path.rfind('.'))) {
+      Forget(path);
+      places_.erase(path);
+    }
+    key.store(YAML::Load(key.default_text));
   }
 }
 

@@ -48,6 +48,9 @@ class ConfigReader {
   void ReadUnknown(const std::string& path, const YAML::Node& value);
   void ComplainOfUnknown(const std::string& path);
   void Store(const Key& key, const YAML::Node& value);
+  // Takes back all that was given for a section that has a shorthand: its keys have their
+  // defaults, which are values.
+  void Reset(const std::string& section);
   // What was wrong with a value that another has taken the place of.
   void Forget(const std::string& key);
   std::string PlaceOf(absl::string_view key) const;
