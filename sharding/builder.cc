@@ -102,8 +102,8 @@ Builder::Builder(const Model& model, const PlanOptions& options,
     footprints_.back() = model.predictor->Measure(options.micro_sequences);
   }
   sequence_ = SequenceOf(model, options);
-  std::vector<bool> arrives;
-  for (int u = 0; u < units(); ++u) arrives.push_back(Arrives(u));
+  std::vector<bool> arrives(model.units.size());
+  for (int u = 0; u < units(); ++u) arrives[u] = Arrives(u);
   spans_ = GatherSpans(model, uses_, sequence_, options, arrives);
   hidden_.assign(model.calls.size(), -1);
   kept_.assign(model.calls.size(), -1);

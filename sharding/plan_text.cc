@@ -64,7 +64,7 @@ void AppendAccess(const Plan& plan, const Access& access, std::string* text) {
 
 // "device", or "host 0.3".
 std::string NameOf(const Placement& placement) {
-  const std::string tier(NameOf(placement.tier));
+  std::string tier(NameOf(placement.tier));
   if (placement.tier == Tier::kDevice) return tier;
   return absl::StrCat(tier, " ", placement.fraction);
 }
