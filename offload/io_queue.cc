@@ -9,6 +9,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "core/status.h"
+#include "offload/tier.h"
 
 namespace tessera {
 namespace {
@@ -86,8 +87,7 @@ absl::Status IoQueue::MoveInRing(absl::Span<const IoRange> ranges) {
     io_uring_sqe* const entry = io_uring_get_sqe(ring);
     TESSERA_CHECK(entry != nullptr, "more requests than the ring holds");
     const IoRange& rest = request->rest;
-    const auto bytes =
-        static_cast<unsigned>((rest.bytes + alignment_ - 1) / alignment_ * alignment_);
+    const auto bytes = static_cast<unsigned>(RoundedUp(rest.bytes, alignment_));
     if (direction_ == Direction::kRead) {
       io_uring_prep_read(entry, descriptor_, rest.memory, bytes,
                          static_cast<uint64_t>(rest.offset));
@@ -137,7 +137,7 @@ absl::Status IoQueue::MoveOneByOne(absl::Span<const IoRange> ranges) {
   for (IoRange rest : ranges) {
     while (rest.bytes > 0) {
       const int64_t block = std::min(kBlockBytes, rest.bytes);
-      const auto bytes = static_cast<size_t>((block + alignment_ - 1) / alignment_ * alignment_);
+      const auto bytes = static_cast<size_t>(RoundedUp(block, alignment_));
       const ssize_t result = direction_ == Direction::kRead
                                  ? pread(descriptor_, rest.memory, bytes, rest.offset)
                                  : pwrite(descriptor_, rest.memory, bytes, rest.offset);

@@ -164,7 +164,7 @@ absl::StatusOr<std::unique_ptr<NvmeFile>> NvmeFile::Create(const std::string& fo
   struct stat found = {};
   if (stat(folder.c_str(), &found) != 0) return CannotMake(folder, bytes, errno);
   if (!S_ISDIR(found.st_mode)) return CannotMake(folder, bytes, ENOTDIR);
-  const int64_t pages = (bytes + kNvmeAlignment - 1) / kNvmeAlignment * kNvmeAlignment;
+  const int64_t pages = RoundedUp(bytes, kNvmeAlignment);
 
   TESSERA_ASSIGN_OR_RETURN(Descriptor descriptor, OpenNameless(folder, pages));
   TESSERA_RETURN_IF_ERROR(Allocate(folder, pages, descriptor.number()));

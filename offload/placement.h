@@ -1,6 +1,7 @@
 #ifndef TESSERA_OFFLOAD_PLACEMENT_H_
 #define TESSERA_OFFLOAD_PLACEMENT_H_
 
+#include "absl/strings/string_view.h"
 #include "offload/tier.h"
 
 namespace tessera {
@@ -24,6 +25,15 @@ struct Offload {
 
   friend bool operator==(const Offload&, const Offload&) = default;
 };
+
+// Calls visit(name, placement) for each category, in the order above.
+template <typename Visit>
+void ForEachPlacement(const Offload& offload, Visit visit) {
+  visit(absl::string_view("optimizer"), offload.optimizer);
+  visit(absl::string_view("gradients"), offload.gradients);
+  visit(absl::string_view("parameters"), offload.parameters);
+  visit(absl::string_view("activations"), offload.activations);
+}
 
 // Bytes that a rank moves between its tiers in one run of a plan.
 struct TierTraffic {

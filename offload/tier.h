@@ -19,6 +19,11 @@ inline absl::string_view NameOf(Tier tier) {
   return kNames[static_cast<size_t>(tier)];
 }
 
+// The least multiple of `multiple` that is not less than `bytes`.
+inline constexpr int64_t RoundedUp(int64_t bytes, int64_t multiple) {
+  return (bytes + multiple - 1) / multiple * multiple;
+}
+
 // In the NVMe tier offsets, and sizes but for a transfer's end, are multiples of this
 // many bytes, and so are addresses of the memory on the other side: what direct I/O
 // asks for on every common disk.

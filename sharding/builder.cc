@@ -22,14 +22,13 @@ absl::Status CheckOptions(const PlanOptions& options) {
     return absl::InvalidArgumentError(absl::StrCat("tile_elements is ", options.tile_elements,
                                                    "; it must be a multiple of ", kTileAlignment));
   }
-  for (const auto& [name, placement] : {std::pair("optimizer", options.offload.optimizer),
-                                        std::pair("gradients", options.offload.gradients),
-                                        std::pair("parameters", options.offload.parameters),
-                                        std::pair("activations", options.offload.activations)}) {
-    if (placement.fraction >= 0 && placement.fraction <= 1) continue;
-    return absl::InvalidArgumentError(absl::StrCat(
+  absl::Status status;
+  ForEachPlacement(options.offload, [&](absl::string_view name, const Placement& placement) {
+    if (!status.ok() || (placement.fraction >= 0 && placement.fraction <= 1)) return;
+    status = absl::InvalidArgumentError(absl::StrCat(
         "offload.", name, ".fraction is ", placement.fraction, "; it must be between 0 and 1"));
-  }
+  });
+  TESSERA_RETURN_IF_ERROR(status);
   if (options.prefetch < 0) {
     return absl::InvalidArgumentError(
         absl::StrCat("prefetch is ", options.prefetch, "; it must not be negative"));

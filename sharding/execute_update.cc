@@ -23,8 +23,7 @@ Executor::Work Executor::BindUpdate(const Instruction& instruction) {
   // padding behind one is updated too, and stays zero: so it is in every copy of them.
   const UnitPartition& partition = plan_.partitions[instruction.unit];
   const int64_t elements = instruction.elements;
-  const bool in_shard = plan_.options.stage >= 1;
-  const int64_t first = instruction.first + (in_shard ? rank_ * partition.shard : 0);
+  const int64_t first = instruction.first + plan_.HeldFrom(Role::kMaster, instruction.unit, rank_);
   struct Part {
     int64_t begin, count;
     bool decay;
@@ -73,7 +72,8 @@ Executor::Work Executor::BindCopy(const Instruction& instruction) {
     ranges.push_back(
         {At(instruction.reads[r]), At(instruction.writes[r]), instruction.reads[r].bytes});
   }
-  int64_t& count = instruction.operation == Operation::kCopyIn ? copied_in_ : copied_out_;
+  int64_t& count =
+      instruction.operation == Operation::kCopyIn ? traffic_.copied_in : traffic_.copied_out;
   Lane& lane = KernelLane(instruction);
   return [this, &instruction, &lane, &count, ranges] {
     if (IsLeftAlone(instruction)) return absl::OkStatus();
@@ -93,7 +93,7 @@ Executor::Work Executor::BindTransfer(const Instruction& instruction) {
     const Access& file = reads ? instruction.reads[r] : instruction.writes[r];
     transfers.push_back({At(memory), OffsetOf(file), file.bytes});
   }
-  int64_t& count = reads ? read_ : written_;
+  int64_t& count = reads ? traffic_.read : traffic_.written;
   return [this, &instruction, reads, &count, transfers] {
     if (IsLeftAlone(instruction)) return absl::OkStatus();
     for (const NvmeFile::Transfer& transfer : transfers) count += transfer.bytes;

@@ -42,7 +42,7 @@ Executor::Executor(const Plan& plan, const Model& model, int rank, Device& devic
 absl::Status Executor::Run(StepContext* context) {
   context_ = context;
   bytes_sent_ = control_bytes_sent_ = 0;
-  copied_in_ = copied_out_ = read_ = written_ = 0;
+  traffic_ = {};
   for (size_t i = 0; i < plan_.instructions.size(); ++i) {
     const Instruction& instruction = plan_.instructions[i];
     Lane& lane = device_.lane(static_cast<int>(instruction.lane));
@@ -88,8 +88,6 @@ Tensor Executor::prediction() const {
   const Instruction& report = plan_.instructions.back();
   return View(report.reads[0], footprints_.back().output, 0);
 }
-
-TierTraffic Executor::traffic() const { return {copied_in_, copied_out_, read_, written_}; }
 
 Lane& Executor::KernelLane(const Instruction& instruction) {
   return IsHostLane(instruction.lane) ? device_.host_lane()

@@ -78,7 +78,7 @@ class Executor {
   int64_t bytes_sent() const { return bytes_sent_; }
   int64_t control_bytes_sent() const { return control_bytes_sent_; }
   // What moves of the latest run moved between tiers.
-  TierTraffic traffic() const;
+  const TierTraffic& traffic() const { return traffic_; }
 
   // Where the predictions of a kPredict plan are, after Run.
   Tensor prediction() const;
@@ -122,8 +122,7 @@ class Executor {
   std::vector<Timing> timings_;
   int64_t bytes_sent_ = 0;
   int64_t control_bytes_sent_ = 0;
-  // Each is counted in a lane of its own.
-  int64_t copied_in_ = 0, copied_out_ = 0, read_ = 0, written_ = 0;
+  TierTraffic traffic_;  // each counted in a lane of its own
   StepContext* context_ = nullptr;
 };
 

@@ -73,10 +73,9 @@ bool Fits(const TierBytes& bytes, const TierBytes& capacity) {
 // Which categories leave the device.
 unsigned Leaving(const Offload& offload) {
   unsigned categories = 0;
-  for (const Placement& placement :
-       {offload.optimizer, offload.gradients, offload.parameters, offload.activations}) {
+  ForEachPlacement(offload, [&](absl::string_view, const Placement& placement) {
     categories = 2 * categories + (placement.tier != Tier::kDevice ? 1 : 0);
-  }
+  });
   return categories;
 }
 

@@ -285,7 +285,6 @@ class Placer {
 void PlaceTier(Tier tier, const std::vector<Lifetime>& lifetimes,
                const std::vector<LaneOrder>& orders, Plan* plan) {
   const int64_t granule = GranuleOf(plan->options, tier);
-  const auto taken = [granule](int64_t bytes) { return (bytes + granule - 1) / granule * granule; };
   std::vector<Item> items;
   int64_t base = 0;
   for (size_t b = 0; b < plan->buffers.size(); ++b) {
@@ -293,11 +292,11 @@ void PlaceTier(Tier tier, const std::vector<Lifetime>& lifetimes,
     if (buffer.tier != tier) continue;
     if (buffer.persistent) {
       buffer.offset = base;
-      base += taken(buffer.bytes);
+      base += RoundedUp(buffer.bytes, granule);
     } else if (buffer.bytes > 0 && lifetimes[b].begin < lifetimes[b].end) {
       Item& item = items.emplace_back();
       item.buffer = static_cast<int>(b);
-      item.bytes = taken(buffer.bytes);
+      item.bytes = RoundedUp(buffer.bytes, granule);
       item.lifetime = lifetimes[b];
       item.order = orders[b];
     }

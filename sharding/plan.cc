@@ -9,10 +9,10 @@ bool IsHostLane(LaneKind lane) {
 
 // What is read from NVMe, or written there, is moved in whole multiples of its alignment.
 int64_t GranuleOf(const PlanOptions& options, Tier tier) {
-  const Offload& offload = options.offload;
-  const bool has_nvme =
-      offload.optimizer.tier == Tier::kNvme || offload.gradients.tier == Tier::kNvme ||
-      offload.parameters.tier == Tier::kNvme || offload.activations.tier == Tier::kNvme;
+  bool has_nvme = false;
+  ForEachPlacement(options.offload, [&](absl::string_view, const Placement& placement) {
+    has_nvme = has_nvme || placement.tier == Tier::kNvme;
+  });
   return tier == Tier::kDevice || !has_nvme ? kBufferAlignment : kNvmeAlignment;
 }
 

@@ -68,6 +68,11 @@ enum class Operation : uint8_t {
   kWrite,    // host to NVMe
 };
 absl::string_view NameOf(Operation operation);
+// Whether it moves bytes between tiers as they are.
+inline bool IsMove(Operation operation) {
+  return operation == Operation::kCopyIn || operation == Operation::kCopyOut ||
+         operation == Operation::kRead || operation == Operation::kWrite;
+}
 
 // What an access is to its instruction.
 enum class Role : uint8_t {
@@ -120,9 +125,7 @@ struct PlanOptions;
 
 // Buffers, and the tensors that share one, start on multiples of this many bytes.
 inline constexpr int64_t kBufferAlignment = 64;
-inline int64_t Aligned(int64_t bytes) {
-  return (bytes + kBufferAlignment - 1) / kBufferAlignment * kBufferAlignment;
-}
+inline int64_t Aligned(int64_t bytes) { return RoundedUp(bytes, kBufferAlignment); }
 
 // Every buffer of a tier takes a multiple of this many bytes of its arena.
 int64_t GranuleOf(const PlanOptions& options, Tier tier);
@@ -193,6 +196,13 @@ struct Plan {
   std::vector<Buffer> buffers;
   std::vector<Instruction> instructions;
   TierBytes arena_bytes;  // from Place: one arena per tier
+
+  // The element of a unit with which what `rank` holds for the role begins: 0, or its
+  // shard's first. `role` is that of a part of the state.
+  int64_t HeldFrom(Role role, int unit, int rank) const {
+    const int sharded_from = role == Role::kParameter ? 3 : 1;
+    return options.stage >= sharded_from ? rank * partitions[unit].shard : 0;
+  }
 
   // The micro-batch m that `rank` computes in `micro_step`.
   int64_t MicroBatchOf(int rank, int micro_step) const {

@@ -104,10 +104,9 @@ std::vector<Offload> Offloads() {
 
 std::string NameOf(const Offload& offload) {
   std::string name;
-  for (const Placement& placement :
-       {offload.optimizer, offload.gradients, offload.parameters, offload.activations}) {
+  ForEachPlacement(offload, [&](absl::string_view, const Placement& placement) {
     absl::StrAppend(&name, NameOf(placement.tier), " ", placement.fraction, " ");
-  }
+  });
   return name;
 }
 

@@ -106,13 +106,15 @@ std::string PrintInstruction(const Plan& plan, const Model& model, int instructi
 std::string Print(const Plan& plan, const Model& model) {
   const PlanOptions& o = plan.options;
   constexpr std::array<absl::string_view, 3> kKinds = {"train", "evaluate", "predict"};
-  std::string text = absl::StrCat(
-      "plan ", kKinds[static_cast<int>(o.kind)], " model ", model.name, " ", NameOf(model.dtype),
-      " world ", o.world, " stage ", o.stage, " micro ", o.micro_sequences, " accumulation ",
-      o.accumulation, " sum_group ", o.sum_group, " prefetch ", o.prefetch, " bucket ",
-      o.bucket_bytes, " recompute ", o.recompute ? "block" : "none", " optimizer ",
-      NameOf(o.offload.optimizer), " gradients ", NameOf(o.offload.gradients), " parameters ",
-      NameOf(o.offload.parameters), " activations ", NameOf(o.offload.activations), " arena");
+  std::string text = absl::StrCat("plan ", kKinds[static_cast<int>(o.kind)], " model ", model.name,
+                                  " ", NameOf(model.dtype), " world ", o.world, " stage ", o.stage,
+                                  " micro ", o.micro_sequences, " accumulation ", o.accumulation,
+                                  " sum_group ", o.sum_group, " prefetch ", o.prefetch, " bucket ",
+                                  o.bucket_bytes, " recompute ", o.recompute ? "block" : "none");
+  ForEachPlacement(o.offload, [&](absl::string_view name, const Placement& placement) {
+    absl::StrAppend(&text, " ", name, " ", NameOf(placement));
+  });
+  absl::StrAppend(&text, " arena");
   for (const Tier tier : kTiers) {
     absl::StrAppend(&text, " ", NameOf(tier), " ", plan.arena_bytes[tier]);
   }

@@ -41,9 +41,6 @@ class Signatures {
   };
   Signature Of(const Instruction& instruction, const Found& found) const;
 
-  // The units that have any elements, in order.
-  const std::vector<int>& units() const { return units_; }
-  const Uses& uses() const { return uses_; }
   const Layout& layout() const { return layout_; }
 
  private:
@@ -67,7 +64,7 @@ class Signatures {
   const Uses uses_;
   const Layout layout_;
   std::vector<Footprint> footprints_;
-  std::vector<int> units_;
+  std::vector<int> units_;  // that have any elements, in order
   // The units whose gradients' norms are added on the device, and on the host, in order.
   std::array<std::vector<int>, 2> norms_;
 };

@@ -23,8 +23,8 @@ template <typename Visit>
 absl::Status ForEachPiece(int64_t begin, int64_t end, Visit visit) {
   for (int64_t page = begin / kNvmeAlignment * kNvmeAlignment; page < end; page += kMostBytes) {
     const int64_t last = std::min(page + kMostBytes, end);
-    const int64_t pages = (last - page + kNvmeAlignment - 1) / kNvmeAlignment * kNvmeAlignment;
-    TESSERA_RETURN_IF_ERROR(visit(page, pages, std::max(begin, page), last));
+    TESSERA_RETURN_IF_ERROR(
+        visit(page, RoundedUp(last - page, kNvmeAlignment), std::max(begin, page), last));
   }
   return absl::OkStatus();
 }
@@ -41,8 +41,7 @@ StateMemory::StateMemory(const Plan& plan, int rank, Device& device, const Arena
       pages_(arenas.nvme == nullptr ? nullptr : NewPages()) {}
 
 int64_t StateMemory::FirstOf(const StatePart& part) const {
-  const bool in_shard = plan_.options.stage >= (part.role == Role::kParameter ? 3 : 1);
-  return part.first + (in_shard ? rank_ * plan_.partitions[part.unit].shard : 0);
+  return part.first + plan_.HeldFrom(part.role, part.unit, rank_);
 }
 
 ElementRange StateMemory::Held(Role role, int unit) const {

@@ -144,9 +144,7 @@ class MemoryVerifier {
 
   // The bytes of its arena that are a buffer's.
   int64_t Taken(const Buffer& buffer) const {
-    const int64_t granule = GranuleOf(plan_.options, buffer.tier);
-    return granule == kBufferAlignment ? buffer.bytes
-                                       : (buffer.bytes + granule - 1) / granule * granule;
+    return RoundedUp(buffer.bytes, GranuleOf(plan_.options, buffer.tier));
   }
 
   absl::Status CollectivesMatch() const {

@@ -36,11 +36,6 @@ bool IsCollective(Operation operation) {
          operation == Operation::kReduceNorm;
 }
 
-bool IsMove(Operation operation) {
-  return operation == Operation::kCopyIn || operation == Operation::kCopyOut ||
-         operation == Operation::kRead || operation == Operation::kWrite;
-}
-
 // Runs a plan on symbols, as one rank, in the order of the list: where rule 2
 // holds, any order that the lanes may take gives the same.
 class SymbolicMachine {
@@ -317,9 +312,7 @@ class SymbolicMachine {
                                                      : Kind::kVariance;
     Value value = {kind, part.unit, version};
     const int64_t size = ElementOf(part.role);
-    const bool in_shard = plan_.options.stage >= (part.role == Role::kParameter ? 3 : 1);
-    value.shift = part.first * size;
-    if (in_shard) value.shift += rank_ * plan_.partitions[part.unit].shard * size;
+    value.shift = (part.first + plan_.HeldFrom(part.role, part.unit, rank_)) * size;
     return value;
   }
 

@@ -2,7 +2,6 @@
 
 #include <cmath>
 #include <cstdlib>
-#include <map>
 #include <string>
 #include <tuple>
 #include <utility>
@@ -62,16 +61,13 @@ class CudaTrainingTest : public ::testing::Test {
     if (c.world > LargestCudaWorld()) return;
     SetCudaSeed(++seed_);
     SCOPED_TRACE(c.ToString() + absl::StrFormat(", seed %d", seed_));
-    static auto& references = *new std::map<DType, Outcome>;
-    const auto [reference, is_new] = references.try_emplace(c.dtype, Outcome{});
-    if (is_new) {
-      const absl::StatusOr<Outcome> outcome = TrainOnCuda({.dtype = c.dtype}, Options());
-      ASSERT_TRUE(outcome.ok()) << outcome.status();
-      reference->second = *outcome;
-    }
+    static auto& references = *new References<DType>;
+    const absl::StatusOr<Outcome> reference =
+        references.Of(c.dtype, [&] { return TrainOnCuda({.dtype = c.dtype}, Options()); });
+    ASSERT_TRUE(reference.ok()) << reference.status();
     const absl::StatusOr<Outcome> outcome = TrainOnCuda(c, Options());
     ASSERT_TRUE(outcome.ok()) << outcome.status();
-    EXPECT_EQ(Difference(reference->second, *outcome), "");
+    EXPECT_EQ(Difference(*reference, *outcome), "");
   }
 
   uint64_t seed_ = 0;

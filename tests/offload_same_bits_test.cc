@@ -4,7 +4,6 @@
 #include <algorithm>
 #include <cstdlib>
 #include <filesystem>
-#include <map>
 #include <set>
 #include <string>
 #include <tuple>
@@ -87,22 +86,17 @@ absl::StatusOr<Outcome> Train(const Case& c) {
 void ExpectSameBits(const Case& c) {
   SCOPED_TRACE(c.ToString());
   ASSERT_TRUE(SumOrderIsCanonical(c.plan()));
-  static auto& references = *new std::map<std::tuple<DType, int, int>, Outcome>;
-  const int micro_batches = c.accumulation * c.world;
-  const auto [reference, is_new] =
-      references.try_emplace({c.dtype, micro_batches, c.sum_group}, Outcome{});
-  if (is_new) {
-    Case plain;
-    plain.dtype = c.dtype;
-    plain.accumulation = micro_batches;
-    plain.sum_group = c.sum_group;
-    const absl::StatusOr<Outcome> outcome = Train(plain);
-    ASSERT_TRUE(outcome.ok()) << outcome.status();
-    reference->second = *outcome;
-  }
+  static auto& references = *new References<std::tuple<DType, int, int>>;
+  Case plain;
+  plain.dtype = c.dtype;
+  plain.accumulation = c.accumulation * c.world;
+  plain.sum_group = c.sum_group;
+  const absl::StatusOr<Outcome> reference = references.Of(
+      {plain.dtype, plain.accumulation, plain.sum_group}, [&] { return Train(plain); });
+  ASSERT_TRUE(reference.ok()) << reference.status();
   const absl::StatusOr<Outcome> outcome = Train(c);
   ASSERT_TRUE(outcome.ok()) << outcome.status();
-  ASSERT_EQ(Difference(reference->second, *outcome), "");
+  ASSERT_EQ(Difference(*reference, *outcome), "");
 }
 
 // The choices for a case, drawn by its number.

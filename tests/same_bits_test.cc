@@ -73,18 +73,16 @@ absl::StatusOr<Outcome> Train(const Case& c, RunOptions options = SmallGpt2Optio
 void ExpectSameBits(const Case& c) {
   SCOPED_TRACE(c.ToString());
   ASSERT_TRUE(SumOrderIsCanonical(c.plan()));
-  static auto& references = *new std::map<std::tuple<DType, int64_t, int>, Outcome>;
-  const auto [reference, is_new] =
-      references.try_emplace({c.dtype, c.micro_batches, c.sum_group}, Outcome{});
-  if (is_new) {
-    const absl::StatusOr<Outcome> outcome =
-        Train({.dtype = c.dtype, .micro_batches = c.micro_batches, .sum_group = c.sum_group});
-    ASSERT_TRUE(outcome.ok()) << outcome.status();
-    reference->second = *outcome;
-  }
+  static auto& references = *new References<std::tuple<DType, int64_t, int>>;
+  const absl::StatusOr<Outcome> reference =
+      references.Of({c.dtype, c.micro_batches, c.sum_group}, [&] {
+        return Train(
+            {.dtype = c.dtype, .micro_batches = c.micro_batches, .sum_group = c.sum_group});
+      });
+  ASSERT_TRUE(reference.ok()) << reference.status();
   const absl::StatusOr<Outcome> outcome = Train(c);
   ASSERT_TRUE(outcome.ok()) << outcome.status();
-  EXPECT_EQ(Difference(reference->second, *outcome), "");
+  EXPECT_EQ(Difference(*reference, *outcome), "");
 }
 
 constexpr int kStages[] = {0, 1, 2, 3};

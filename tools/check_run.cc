@@ -56,7 +56,7 @@ absl::StatusOr<PlanSet> CheckRun(const RunConfig& config, int world, Backend bac
         "the run needs ", bytes, " bytes of ", NameOf(tier), " memory per rank, ",
         bytes - capacity[tier], " more than the ", capacity[tier], " there are (memory.",
         tier == Tier::kNvme ? "nvme.capacity" : NameOf(tier), "), most of them for ",
-        Heaviest(plans.train, tier), "; ", Remedies(config, world, backend, capacity)));
+        Heaviest(plans.train, tier), "; ", Remedies(config, model, world, backend, capacity)));
   }
   return plans;
 }

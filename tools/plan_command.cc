@@ -37,14 +37,10 @@ void PrintJson(const PlanSet& plans, const Price& train, const Price& evaluate,
   json["traffic"]["nvme_write"] = train.traffic.written;
   json["traffic"]["evaluation"] = evaluate.bytes_sent + evaluate.control_bytes_sent;
   const Offload& offload = plans.train.options.offload;
-  const auto place = [&](const char* name, const Placement& placement) {
-    json["offload"][name] = {{"tier", std::string(NameOf(placement.tier))},
-                             {"fraction", placement.fraction}};
-  };
-  place("optimizer", offload.optimizer);
-  place("gradients", offload.gradients);
-  place("parameters", offload.parameters);
-  place("activations", offload.activations);
+  ForEachPlacement(offload, [&](absl::string_view name, const Placement& placement) {
+    json["offload"][std::string(name)] = {{"tier", std::string(NameOf(placement.tier))},
+                                          {"fraction", placement.fraction}};
+  });
   json["instructions"] = plans.train.instructions.size();
   json["fingerprint"] = absl::StrFormat("%016x", fingerprint);
   std::puts(json.dump(2).c_str());

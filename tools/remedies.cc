@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <functional>
-#include <optional>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
@@ -29,7 +28,7 @@ struct Change {
 struct Remedy {
   std::string settings;
   double seconds = 0;
-  RunConfig config;
+  PlanOptions options;
 };
 
 std::string Settings(const std::vector<Change>& changes) {
@@ -40,8 +39,9 @@ std::string Settings(const std::vector<Change>& changes) {
 
 class Search {
  public:
-  Search(const RunConfig& config, int world, Backend backend, const TierBytes& capacity)
-      : config_(config), world_(world), backend_(backend), capacity_(capacity) {}
+  Search(const RunConfig& config, const Model& model, int world, Backend backend,
+         const TierBytes& capacity)
+      : config_(config), model_(model), world_(world), backend_(backend), capacity_(capacity) {}
 
   std::string Run() {
     const std::vector<Change> changes = Changes();
@@ -68,7 +68,7 @@ class Search {
     std::vector<std::string> best;
     constexpr size_t kMost = 3;
     for (size_t r = 0; r < found.size() && best.size() < kMost; ++r) {
-      if (DoesFit(found[r].config)) best.push_back(found[r].settings);
+      if (DoesFit(found[r].options)) best.push_back(found[r].settings);
     }
     if (best.empty()) return WhatItTakes(all);
     return absl::StrCat("it fits with ", absl::StrJoin(best, ", or with "));
@@ -148,13 +148,8 @@ class Search {
   }
 
   // The last word, from the run's own plans.
-  bool DoesFit(const RunConfig& config) const {
-    const absl::StatusOr<Model> model = MakeModel(config);
-    if (!model.ok()) return false;
-    const absl::StatusOr<PlanOptions> options =
-        PlacedOptions(config, *model, world_, backend_, capacity_);
-    if (!options.ok()) return false;
-    const absl::StatusOr<PlanSet> plans = BuildPlans(*model, *options);
+  bool DoesFit(const PlanOptions& options) const {
+    const absl::StatusOr<PlanSet> plans = BuildPlans(model_, options);
     return plans.ok() && Fits(*plans, capacity_);
   }
 
@@ -166,18 +161,16 @@ class Search {
       change.apply(&config);
       slower += change.slower;
     }
-    const absl::StatusOr<Model> model = MakeModel(config);
-    if (!model.ok()) return false;
     const absl::StatusOr<PlanOptions> options =
-        PlacedOptions(config, *model, world_, backend_, capacity_);
+        PlacedOptions(config, model_, world_, backend_, capacity_);
     if (!options.ok()) return false;
-    const absl::StatusOr<bool> fits = SeemsToFit(*model, *options, capacity_);
+    const absl::StatusOr<bool> fits = SeemsToFit(model_, *options, capacity_);
     if (!fits.ok() || !*fits) return false;
-    const absl::StatusOr<double> moves = SecondsOfOffload(*model, *options);
+    const absl::StatusOr<double> moves = SecondsOfOffload(model_, *options);
     if (!moves.ok()) return false;
-    const double arithmetic = model->flops_per_sequence * static_cast<double>(config.batch.global) /
+    const double arithmetic = model_.flops_per_sequence * static_cast<double>(config.batch.global) /
                               world_ / NominalRate(backend_);
-    found->push_back({Settings(changes), *moves + slower * arithmetic, config});
+    found->push_back({Settings(changes), *moves + slower * arithmetic, *options});
     return true;
   }
 
@@ -187,23 +180,20 @@ class Search {
     for (const Change& change : all) change.apply(&config);
     constexpr RunConfig::Policy kHost = {OffloadTier::kHost, 1};
     config.offload = {kHost, kHost, kHost, kHost};
-    const absl::StatusOr<Model> model = MakeModel(config);
+    PlanOptions options = MakeTrainerOptions(config, world_).plan;
+    options.library_workspace_bytes = LibraryWorkspaceBytes(backend_);
     std::string needs;
-    if (model.ok()) {
-      PlanOptions options = MakeTrainerOptions(config, world_).plan;
-      options.library_workspace_bytes = LibraryWorkspaceBytes(backend_);
-      const absl::StatusOr<PlanSet> plans = BuildPlans(*model, options);
-      if (plans.ok()) {
-        needs = absl::StrCat(" (", all.empty() ? "it would" : Settings(all), " need ",
-                             plans->arena_bytes[Tier::kDevice], " bytes on the device and ",
-                             plans->arena_bytes[Tier::kHost], " on the host)");
-      }
+    if (const absl::StatusOr<PlanSet> plans = BuildPlans(model_, options); plans.ok()) {
+      needs = absl::StrCat(" (", all.empty() ? "it would" : Settings(all), " need ",
+                           plans->arena_bytes[Tier::kDevice], " bytes on the device and ",
+                           plans->arena_bytes[Tier::kHost], " on the host)");
     }
     return absl::StrCat("no settings make it fit", needs,
                         "; take a smaller model or context, more ranks, or more memory");
   }
 
   const RunConfig& config_;
+  const Model& model_;  // no change is one of the model
   const int world_;
   const Backend backend_;
   const TierBytes& capacity_;
@@ -211,9 +201,9 @@ class Search {
 
 }  // namespace
 
-std::string Remedies(const RunConfig& config, int world, Backend backend,
+std::string Remedies(const RunConfig& config, const Model& model, int world, Backend backend,
                      const TierBytes& capacity) {
-  return Search(config, world, backend, capacity).Run();
+  return Search(config, model, world, backend, capacity).Run();
 }
 
 }  // namespace tessera

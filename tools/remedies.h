@@ -4,6 +4,7 @@
 #include <string>
 
 #include "core/device.h"
+#include "models/module.h"
 #include "offload/tier.h"
 #include "tools/run_config.h"
 
@@ -14,7 +15,7 @@ namespace tessera {
 // would have to hold. Cheap is what adds few seconds to a step by a rough model: moves
 // at nominal rates (sharding/fit.h), recomputation as a third of the arithmetic, a
 // smaller micro-batch as a twentieth for each halving. Plans at most some thirty runs.
-std::string Remedies(const RunConfig& config, int world, Backend backend,
+std::string Remedies(const RunConfig& config, const Model& model, int world, Backend backend,
                      const TierBytes& capacity);
 
 }  // namespace tessera

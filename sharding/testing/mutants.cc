@@ -19,11 +19,6 @@ bool IsCollective(const Instruction& i) {
          i.operation == Operation::kGatherLosses;
 }
 
-bool IsMove(const Instruction& i) {
-  return i.operation == Operation::kCopyIn || i.operation == Operation::kCopyOut ||
-         i.operation == Operation::kRead || i.operation == Operation::kWrite;
-}
-
 bool IsReduction(const Instruction& i) {
   return i.operation == Operation::kExchange || i.operation == Operation::kSum ||
          i.operation == Operation::kAccumulate || i.operation == Operation::kGatherGradient ||
@@ -42,8 +37,8 @@ class MutantMaker {
     Waits();
     for (int i = 0; i < count(); ++i) {
       if (plan_.instructions[i].operation == Operation::kRelease) Release(i);
-      if (IsReduction(plan_.instructions[i]) || IsMove(plan_.instructions[i])) Reduction(i);
-      if (IsMove(plan_.instructions[i])) OtherBuffers(i);
+      if (IsReduction(plan_.instructions[i]) || IsMove(at(i).operation)) Reduction(i);
+      if (IsMove(at(i).operation)) OtherBuffers(i);
       if (plan_.instructions[i].operation == Operation::kGatherParameters) StaleGather(i);
       if (IsCollective(plan_.instructions[i])) SwapCollective(i);
       Accesses(i);
@@ -272,7 +267,7 @@ class MutantMaker {
     }
     const auto number = [&](const std::string& kind, int Instruction::*field) {
       // Of a move they are names alone.
-      if (at(i).*field < 0 || IsMove(at(i))) return;
+      if (at(i).*field < 0 || IsMove(at(i).operation)) return;
       for (int by : {-1, 1}) {
         Edit(kind, i, [&](Instruction* changed) { changed->*field += by; });
       }

@@ -2,14 +2,17 @@
 #define TESSERA_TESTS_SUPPORT_TRAINING_H_
 
 #include <functional>
+#include <map>
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/status/statusor.h"
 #include "core/collectives.h"
 #include "core/communicator.h"
 #include "core/data/batch_source.h"
+#include "core/status.h"
 #include "models/module.h"
 #include "sharding/trainer.h"
 
@@ -73,6 +76,23 @@ absl::StatusOr<Outcome> TrainAsRank(const Model& model, const RunOptions& option
 absl::StatusOr<Outcome> TrainInThreads(
     const Model& model, const RunOptions& options, BatchSource& source, int world,
     const std::function<void(int, const RankFunction&)>& in_world = InThreadWorld);
+
+// Outcomes that others are compared with, of runs that have nothing to hide: each is
+// made once.
+template <typename Key>
+class References {
+ public:
+  // The outcome of `train()`, or of an earlier one for the same key.
+  template <typename Train>
+  absl::StatusOr<Outcome> Of(const Key& key, Train train) {
+    if (const auto known = outcomes_.find(key); known != outcomes_.end()) return known->second;
+    TESSERA_ASSIGN_OR_RETURN(Outcome outcome, train());
+    return outcomes_.emplace(key, std::move(outcome)).first->second;
+  }
+
+ private:
+  std::map<Key, Outcome> outcomes_;
+};
 
 }  // namespace tessera::testing
 

@@ -31,15 +31,7 @@ using Clock = std::chrono::steady_clock;
 constexpr int kRounds = 15;
 constexpr int kUncounted = 2;
 
-double SecondsSince(Clock::time_point start) {
-  return std::chrono::duration<double>(Clock::now() - start).count();
-}
-
 int Cores() { return static_cast<int>(std::max(sysconf(_SC_NPROCESSORS_ONLN), 1L)); }
-
-void PrintGoal(double ratio, double goal, bool at_least) {
-  std::printf("  ratio %.3f, %s\n", ratio, GoalText(ratio, goal, at_least).c_str());
-}
 
 }  // namespace
 
@@ -49,11 +41,7 @@ absl::Status BenchStep() {
         "bench step compares with oneDNN, without which this program was built");
   }
   constexpr int64_t kSequences = 4;
-  Gpt2Config config;
-  config.layers = config.heads = 12;
-  config.width = 768;
-  config.context = 256;
-  config.vocabulary = 50257;
+  const Gpt2Config config = SmallestGpt2();
   TESSERA_ASSIGN_OR_RETURN(Model model, MakeGpt2(config, DType::kBFloat16));
   const double operations = model.flops_per_sequence * kSequences;
   TrainerOptions options;

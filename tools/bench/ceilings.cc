@@ -13,7 +13,7 @@ template <typename Work>
 double SecondsOf(Work work) {
   const auto start = std::chrono::steady_clock::now();
   work();
-  return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+  return SecondsSince(start);
 }
 
 }  // namespace
@@ -40,6 +40,15 @@ double CopyRate() {
     seconds.push_back(SecondsOf([&] { std::memcpy(to.data(), from.data(), kBytes); }));
   }
   return kBytes / SpreadOf(std::move(seconds)).median;
+}
+
+Gpt2Config SmallestGpt2() {
+  Gpt2Config config;
+  config.layers = config.heads = 12;
+  config.width = 768;
+  config.context = 256;
+  config.vocabulary = 50257;
+  return config;
 }
 
 std::vector<Product> ProductsOfGpt2(int64_t layers, int64_t width, int64_t vocabulary,

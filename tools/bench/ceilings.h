@@ -8,6 +8,7 @@
 #include "absl/types/span.h"
 #include "core/dtype.h"
 #include "core/thread_pool.h"
+#include "models/gpt2.h"
 
 namespace tessera {
 
@@ -20,6 +21,9 @@ struct Product {
   int64_t k = 0;
   int64_t times = 1;  // in a step
 };
+
+// GPT-2 124M with a context of 256 tokens, which a step on a few cores bears.
+Gpt2Config SmallestGpt2();
 
 // The products of a GPT-2 training step on `tokens` tokens: each weight's forward,
 // and its two products of the backward.

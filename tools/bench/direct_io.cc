@@ -8,6 +8,7 @@
 #include <chrono>
 
 #include "absl/strings/str_cat.h"
+#include "tools/bench/spread.h"
 
 namespace tessera {
 namespace {
@@ -62,7 +63,7 @@ class Ring final : public DirectIo {
         if (asked < bytes_) ask(slot);
       }
     }
-    return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+    return SecondsSince(start);
   }
 
  private:

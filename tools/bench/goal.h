@@ -1,6 +1,7 @@
 #ifndef TESSERA_TOOLS_BENCH_GOAL_H_
 #define TESSERA_TOOLS_BENCH_GOAL_H_
 
+#include <cstdio>
 #include <string>
 
 #include "absl/strings/str_format.h"
@@ -16,6 +17,11 @@ inline bool MeetsGoal(double ratio, double goal, bool at_least) {
 inline std::string GoalText(double ratio, double goal, bool at_least) {
   return absl::StrFormat("goal %s %.2f: %s", at_least ? "at least" : "at most", goal,
                          MeetsGoal(ratio, goal, at_least) ? "met" : "missed");
+}
+
+// A line of a report.
+inline void PrintGoal(double ratio, double goal, bool at_least) {
+  std::printf("  ratio %.3f, %s\n", ratio, GoalText(ratio, goal, at_least).c_str());
 }
 
 }  // namespace tessera

@@ -17,6 +17,7 @@
 #include "offload/nvme_file.h"
 #include "sharding/price.h"
 #include "sharding/trainer.h"
+#include "tools/bench/ceilings.h"
 #include "tools/bench/direct_io.h"
 #include "tools/bench/goal.h"
 #include "tools/bench/random_tokens.h"
@@ -35,14 +36,6 @@ struct Rates {
   double read = 0;
   double write = 0;
 };
-
-double SecondsSince(Clock::time_point start) {
-  return std::chrono::duration<double>(Clock::now() - start).count();
-}
-
-void PrintGoal(double ratio, double goal, bool at_least) {
-  std::printf("  ratio %.3f, %s\n", ratio, GoalText(ratio, goal, at_least).c_str());
-}
 
 absl::StatusOr<Rates> BenchFile(const std::string& folder) {
   constexpr int64_t kBytes = int64_t{1} << 30;
@@ -101,11 +94,7 @@ struct Placed {
 
 absl::Status BenchSteps(const std::string& folder, const Rates& rates) {
   constexpr int64_t kSequences = 4;
-  Gpt2Config config;
-  config.layers = config.heads = 12;
-  config.width = 768;
-  config.context = 256;
-  config.vocabulary = 50257;
+  const Gpt2Config config = SmallestGpt2();
   const int cores = static_cast<int>(std::max(sysconf(_SC_NPROCESSORS_ONLN), 1L));
   SingleCommunicator communicator;
   RandomTokens source(config.vocabulary);

@@ -2,6 +2,7 @@
 #define TESSERA_TOOLS_BENCH_SPREAD_H_
 
 #include <algorithm>
+#include <chrono>
 #include <vector>
 
 namespace tessera {
@@ -16,6 +17,10 @@ struct Spread {
 inline Spread SpreadOf(std::vector<double> values) {
   std::sort(values.begin(), values.end());
   return {values[values.size() / 2], values.front(), values.back()};
+}
+
+inline double SecondsSince(std::chrono::steady_clock::time_point start) {
+  return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
 }
 
 }  // namespace tessera

@@ -44,15 +44,11 @@ int64_t AnonymousBytes() {
 // "optimizer nvme 0.94, gradients host": what is not on the device.
 std::string Describe(const Offload& offload) {
   std::vector<std::string> parts;
-  const auto add = [&](absl::string_view name, const Placement& placement) {
+  ForEachPlacement(offload, [&](absl::string_view name, const Placement& placement) {
     if (placement.tier == Tier::kDevice) return;
     parts.push_back(absl::StrCat(name, " ", NameOf(placement.tier)));
     if (placement.fraction != 1) absl::StrAppendFormat(&parts.back(), " %.3g", placement.fraction);
-  };
-  add("optimizer", offload.optimizer);
-  add("gradients", offload.gradients);
-  add("parameters", offload.parameters);
-  add("activations", offload.activations);
+  });
   return absl::StrJoin(parts, ", ");
 }
 
