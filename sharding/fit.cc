@@ -96,13 +96,13 @@ absl::StatusOr<TierBytes> PlannedBytes(const Model& model, PlanOptions options,
   return plans.arena_bytes;
 }
 
+constexpr int kFew = 4;  // micro-steps that are planned where there are more
+
 // The same, but a step of many micro-steps is planned with few of them, and what they
 // would have beside that is added: the counters' other sums, and batches.
 absl::StatusOr<TierBytes> EstimatedBytes(const Model& model, PlanOptions options,
                                          const Offload& offload) {
-  constexpr int kFew = 4;
   const int accumulation = options.accumulation;
-  if (accumulation <= kFew) return PlannedBytes(model, options, offload);
   const int64_t more_slots = MostSlots(options, accumulation) - MostSlots(options, kFew);
   options.accumulation = kFew;
   TESSERA_ASSIGN_OR_RETURN(TierBytes bytes, PlannedBytes(model, options, offload));
@@ -123,6 +123,19 @@ absl::StatusOr<TierBytes> EstimatedBytes(const Model& model, PlanOptions options
     bytes[Tier::kHost] += (accumulation - kFew) * Aligned(options.micro_sequences * BytesOf(field));
   }
   return bytes;
+}
+
+// The run's bytes: estimated, unless an estimate is too rough to tell whether they fit.
+absl::StatusOr<TierBytes> NeededBytes(const Model& model, const PlanOptions& options,
+                                      const Offload& offload, const TierBytes& capacity) {
+  if (options.accumulation > kFew) {
+    TESSERA_ASSIGN_OR_RETURN(const TierBytes bytes, EstimatedBytes(model, options, offload));
+    const bool rough = std::any_of(kTiers.begin(), kTiers.end(), [&](Tier tier) {
+      return std::abs(bytes[tier] - capacity[tier]) < bytes[tier] / 16;
+    });
+    if (!rough) return bytes;
+  }
+  return PlannedBytes(model, options, offload);
 }
 
 // Every placement of whole categories.
@@ -162,7 +175,8 @@ absl::StatusOr<bool> SeemsToFit(const Model& model, const PlanOptions& options,
                                 const TierBytes& capacity) {
   TESSERA_ASSIGN_OR_RETURN(const Candidate candidate, Consider(model, options, options.offload));
   if (!Fits(candidate.held, capacity)) return false;
-  TESSERA_ASSIGN_OR_RETURN(const TierBytes bytes, EstimatedBytes(model, options, options.offload));
+  TESSERA_ASSIGN_OR_RETURN(const TierBytes bytes,
+                           NeededBytes(model, options, options.offload, capacity));
   return Fits(bytes, capacity);
 }
 
@@ -182,7 +196,7 @@ absl::StatusOr<Offload> ChooseOffload(const Model& model, const PlanOptions& opt
       return (leaving | failed) == failed;
     });
     if (hopeless || !Fits(candidate.held, capacity)) continue;
-    TESSERA_ASSIGN_OR_RETURN(const TierBytes bytes, EstimatedBytes(model, options, chosen));
+    TESSERA_ASSIGN_OR_RETURN(const TierBytes bytes, NeededBytes(model, options, chosen, capacity));
     if (bytes[Tier::kDevice] > capacity[Tier::kDevice]) too_few.push_back(leaving);
     if (!Fits(bytes, capacity)) continue;
     if (!freedom.optimizer || chosen.optimizer.tier == Tier::kDevice) {
@@ -197,7 +211,8 @@ absl::StatusOr<Offload> ChooseOffload(const Model& model, const PlanOptions& opt
       const int parts = (too_little + enough) / 2;
       Offload less = chosen;
       less.optimizer.fraction = static_cast<double>(parts) / kParts;
-      TESSERA_ASSIGN_OR_RETURN(const TierBytes less_bytes, EstimatedBytes(model, options, less));
+      TESSERA_ASSIGN_OR_RETURN(const TierBytes less_bytes,
+                               NeededBytes(model, options, less, capacity));
       (Fits(less_bytes, capacity) ? enough : too_little) = parts;
     }
     // An estimate may be a little off: what is chosen does fit.

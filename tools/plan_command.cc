@@ -91,8 +91,9 @@ int PlanCommand(const std::vector<std::string>& arguments) {
   const absl::StatusOr<DeviceChoice> choice = ParseDeviceChoice(line->Get("device", "cpu"));
   if (!choice.ok()) return ReportMisuse(choice.status());
   const Backend backend = *choice == DeviceChoice::kCuda ? Backend::kCuda : Backend::kCpu;
-  const absl::StatusOr<PlanSet> plans =
-      CheckRun(*config, *ranks, backend, CapacityOf(*config, backend, /*ranks_here=*/0));
+  const absl::StatusOr<TierBytes> capacity = CapacityOf(*config, backend, /*ranks_here=*/0);
+  if (!capacity.ok()) return ReportMisuse(capacity.status());
+  const absl::StatusOr<PlanSet> plans = CheckRun(*config, *ranks, backend, *capacity);
   if (!plans.ok()) return ReportMisuse(plans.status());
   const Price train = PriceOf(plans->train);
   const Price evaluate = PriceOf(plans->evaluate);

@@ -16,13 +16,13 @@ namespace {
 // moves matters.
 double NominalRate(Backend backend) { return backend == Backend::kCuda ? 2e14 : 5e10; }
 
-// One change to a run: how it is written, and what it does.
+// One change to a run. Those of a kind take each other's place, the later the stronger.
 struct Change {
-  std::string setting;
-  std::function<void(RunConfig*)> apply;
-  double slower = 0;      // share of the arithmetic's time that it adds, beside moves
-  bool stronger = false;  // of the same kind as the one before, which is enough if it fits
-  bool places = false;    // one category, as the last change places all
+  enum Kind { kStage, kRecompute, kMicro, kSums, kPlace, kPlaceAll };
+  Kind kind;
+  // Makes it after those before it; returns how it is written, "" where nothing changes.
+  std::function<std::string(RunConfig*)> make;
+  double slower = 0;  // share of the arithmetic's time that it adds, beside moves
 };
 
 struct Remedy {
@@ -30,12 +30,6 @@ struct Remedy {
   double seconds = 0;
   PlanOptions options;
 };
-
-std::string Settings(const std::vector<Change>& changes) {
-  return absl::StrJoin(changes, " and ", [](std::string* text, const Change& change) {
-    absl::StrAppend(text, change.setting);
-  });
-}
 
 class Search {
  public:
@@ -53,16 +47,15 @@ class Search {
     // One after the other, what moves nothing first.
     std::vector<Change> all;
     for (size_t c = 0; c < changes.size() && found.empty(); ++c) {
-      if (changes[c].places) continue;
-      if (changes[c].stronger) all.pop_back();
+      if (changes[c].kind == Change::kPlace || changes[c].kind == Change::kPlaceAll) continue;
+      if (!all.empty() && all.back().kind == changes[c].kind) all.pop_back();
       all.push_back(changes[c]);
       Try(all, &found);
-      if (!found.empty() || c + 1 == changes.size()) continue;
+      if (!found.empty()) continue;
       std::vector<Change> and_last = all;
       and_last.push_back(changes.back());
       Try(and_last, &found);
     }
-    if (found.empty()) return WhatItTakes(all);
     std::stable_sort(found.begin(), found.end(),
                      [](const Remedy& a, const Remedy& b) { return a.seconds < b.seconds; });
     std::vector<std::string> best;
@@ -75,32 +68,45 @@ class Search {
   }
 
  private:
-  // Those that change something here.
   std::vector<Change> Changes() const {
     std::vector<Change> changes;
-    if (config_.batch.sum_group == 1 && config_.batch.accumulation > 1) {
-      const int64_t group = config_.batch.accumulation;
-      changes.push_back({absl::StrCat("batch.sum_group: ", group),
-                         [group](RunConfig* c) { c->batch.sum_group = group; }});
-    }
-    if (world_ > 1 && config_.zero.stage < 3) {
-      changes.push_back({"zero.stage: 3", [](RunConfig* c) { c->zero.stage = 3; }});
+    for (int64_t stage = config_.zero.stage + 1; stage <= 3 && world_ > 1; ++stage) {
+      changes.push_back({Change::kStage,
+                         [stage](RunConfig* c) {
+                           c->zero.stage = stage;
+                           return absl::StrCat("zero.stage: ", stage);
+                         },
+                         stage == 3 ? 0.05 : 0.0});
     }
     if (config_.recompute == Recompute::kNone) {
-      changes.push_back(
-          {"recompute: block", [](RunConfig* c) { c->recompute = Recompute::kBlock; }, 1.0 / 3});
+      changes.push_back({Change::kRecompute,
+                         [](RunConfig* c) {
+                           c->recompute = Recompute::kBlock;
+                           return std::string("recompute: block");
+                         },
+                         1.0 / 3});
     }
     for (int64_t micro = config_.batch.micro / 2, halvings = 1; micro >= 1;
          micro /= 2, ++halvings) {
       if (config_.batch.micro % micro != 0) break;
       const int64_t passes = config_.batch.accumulation * config_.batch.micro / micro;
-      changes.push_back({absl::StrCat("batch.micro: ", micro, " and batch.accumulation: ", passes),
+      changes.push_back({Change::kMicro,
                          [micro, passes](RunConfig* c) {
                            c->batch.micro = micro;
                            c->batch.accumulation = passes;
+                           return absl::StrCat("batch.micro: ", micro,
+                                               " and batch.accumulation: ", passes);
                          },
-                         0.05 * static_cast<double>(halvings), halvings > 1});
+                         0.05 * static_cast<double>(halvings)});
     }
+    // One pending sum instead of a tree of them.
+    changes.push_back({Change::kSums, [world = world_](RunConfig* c) {
+                         const int64_t leaves =
+                             c->batch.accumulation * (c->zero.stage >= 2 ? world : 1);
+                         if (c->batch.sum_group >= leaves) return std::string();
+                         c->batch.sum_group = leaves;
+                         return absl::StrCat("batch.sum_group: ", leaves);
+                       }});
     AddPlacements(&changes);
     return changes;
   }
@@ -109,41 +115,46 @@ class Search {
     const auto add = [&](const char* name, RunConfig::Policy RunConfig::Offload::*policy,
                          OffloadTier tier, const char* tier_name) {
       if ((config_.offload.*policy).tier != OffloadTier::kDevice) return;
-      Change change;
-      change.setting = absl::StrCat("offload.", name, ": ", tier_name);
-      change.apply = [policy, tier](RunConfig* c) { c->offload.*policy = {tier, 1}; };
-      change.places = true;
-      changes->push_back(change);
+      changes->push_back({Change::kPlace, [=](RunConfig* c) {
+                            c->offload.*policy = {tier, 1};
+                            return absl::StrCat("offload.", name, ": ", tier_name);
+                          }});
     };
     for (const auto& [tier, name] :
          {std::pair(OffloadTier::kHost, "host"), std::pair(OffloadTier::kNvme, "nvme")}) {
-      if (tier == OffloadTier::kNvme && config_.memory.nvme_path.empty()) continue;
+      if (tier == OffloadTier::kNvme && !HasNvme()) continue;
       add("optimizer", &RunConfig::Offload::optimizer, tier, name);
       add("gradients", &RunConfig::Offload::gradients, tier, name);
       add("parameters", &RunConfig::Offload::parameters, tier, name);
       add("activations", &RunConfig::Offload::activations, tier, name);
     }
-    const RunConfig::Offload& o = config_.offload;
-    const auto fixed = [](const RunConfig::Policy& policy) {
-      return policy.tier != OffloadTier::kAuto;
-    };
-    if (fixed(o.optimizer) || fixed(o.gradients) || fixed(o.parameters) || fixed(o.activations)) {
-      changes->push_back({"offload: auto", [](RunConfig* c) {
-                            constexpr RunConfig::Policy kAuto = {OffloadTier::kAuto, 1};
-                            c->offload = {kAuto, kAuto, kAuto, kAuto};
-                          }});
-    }
+    changes->push_back({Change::kPlaceAll, [](RunConfig* c) {
+                          RunConfig::Offload& o = c->offload;
+                          bool changes = false;
+                          for (RunConfig::Policy* policy :
+                               {&o.optimizer, &o.gradients, &o.parameters, &o.activations}) {
+                            changes = changes || policy->tier != OffloadTier::kAuto;
+                            *policy = {OffloadTier::kAuto, 1};
+                          }
+                          return std::string(changes ? "offload: auto" : "");
+                        }});
   }
 
-  // The changes that were made, and each of the others from the first on.
-  void TryEach(std::vector<Change> made, const std::vector<Change>& others, size_t first,
+  bool HasNvme() const { return !config_.memory.nvme_path.empty(); }
+
+  // The changes that were made, and each of the others from the first on that goes with
+  // them: of a kind, the weakest that is enough.
+  void TryEach(const std::vector<Change>& made, const std::vector<Change>& others, size_t first,
                std::vector<Remedy>* found) const {
-    made.emplace_back();
     bool fits = false;
     for (size_t c = first; c < others.size(); ++c) {
-      if (others[c].stronger && (fits || (made.size() > 1 && c == first))) continue;
-      made.back() = others[c];
-      fits = Try(made, found);
+      const Change::Kind kind = others[c].kind;
+      const bool enough = fits && others[c - 1].kind == kind && kind != Change::kPlace;
+      const bool of_a_kind = !made.empty() && made.back().kind == kind && kind != Change::kPlace;
+      if (enough || of_a_kind) continue;
+      std::vector<Change> with = made;
+      with.push_back(others[c]);
+      fits = Try(with, found);
     }
   }
 
@@ -153,14 +164,20 @@ class Search {
     return plans.ok() && Fits(*plans, capacity_);
   }
 
+  // Makes the changes of a run; how they are written, or nothing if the last changes nothing.
+  std::vector<std::string> Make(const std::vector<Change>& changes, RunConfig* config) const {
+    std::vector<std::string> settings;
+    for (const Change& change : changes) settings.push_back(change.make(config));
+    if (!settings.empty() && settings.back().empty()) return {};
+    settings.erase(std::remove(settings.begin(), settings.end(), ""), settings.end());
+    return settings;
+  }
+
   // Whether the run seems to fit with the changes.
   bool Try(const std::vector<Change>& changes, std::vector<Remedy>* found) const {
     RunConfig config = config_;
-    double slower = 0;
-    for (const Change& change : changes) {
-      change.apply(&config);
-      slower += change.slower;
-    }
+    const std::vector<std::string> settings = Make(changes, &config);
+    if (settings.empty()) return false;
     const absl::StatusOr<PlanOptions> options =
         PlacedOptions(config, model_, world_, backend_, capacity_);
     if (!options.ok()) return false;
@@ -170,26 +187,56 @@ class Search {
     if (!moves.ok()) return false;
     const double arithmetic = model_.flops_per_sequence * static_cast<double>(config.batch.global) /
                               world_ / NominalRate(backend_);
-    found->push_back({Settings(changes), *moves + slower * arithmetic, *options});
+    double slower = 0;
+    for (const Change& change : changes) slower += change.slower;
+    found->push_back({absl::StrJoin(settings, " and "), *moves + slower * arithmetic, *options});
     return true;
   }
 
-  // Nothing that can be changed here is enough.
-  std::string WhatItTakes(const std::vector<Change>& all) const {
+  // Nothing that can be changed here is enough: what all of it would need, with as much as
+  // can be off the device; and how many ranks would do.
+  std::string WhatItTakes(std::vector<Change> changes) const {
     RunConfig config = config_;
-    for (const Change& change : all) change.apply(&config);
-    constexpr RunConfig::Policy kHost = {OffloadTier::kHost, 1};
-    config.offload = {kHost, kHost, kHost, kHost};
-    PlanOptions options = MakeTrainerOptions(config, world_).plan;
-    options.library_workspace_bytes = LibraryWorkspaceBytes(backend_);
-    std::string needs;
-    if (const absl::StatusOr<PlanSet> plans = BuildPlans(model_, options); plans.ok()) {
-      needs = absl::StrCat(" (", all.empty() ? "it would" : Settings(all), " need ",
-                           plans->arena_bytes[Tier::kDevice], " bytes on the device and ",
-                           plans->arena_bytes[Tier::kHost], " on the host)");
+    changes.push_back(
+        {Change::kPlaceAll, [this](RunConfig* c) {
+           const RunConfig::Policy away = {HasNvme() ? OffloadTier::kNvme : OffloadTier::kHost, 1};
+           c->offload = {away, away, away, away};
+           return absl::StrCat("offload: ", HasNvme() ? "nvme" : "host");
+         }});
+    const std::vector<std::string> settings = Make(changes, &config);
+    const absl::StatusOr<PlanSet> plans = BuildPlans(model_, OptionsOf(config, world_));
+    if (!plans.ok()) return "no settings make it fit; take a smaller model or context";
+    const TierBytes& needs = plans->arena_bytes;
+    std::string text = absl::StrCat("no settings make it fit (", absl::StrJoin(settings, " and "),
+                                    " need ", needs[Tier::kDevice], " bytes on the device, ",
+                                    needs[Tier::kHost], " on the host");
+    if (HasNvme()) absl::StrAppend(&text, " and ", needs[Tier::kNvme], " on NVMe");
+    absl::StrAppend(&text, "); take a smaller model or context, or more memory");
+    if (const int ranks = EnoughRanks(config); ranks > 0) {
+      absl::StrAppend(&text, ", or ", ranks, " ranks, each with as much memory, and zero.stage: 3");
     }
-    return absl::StrCat("no settings make it fit", needs,
-                        "; take a smaller model or context, more ranks, or more memory");
+    return text;
+  }
+
+  PlanOptions OptionsOf(const RunConfig& config, int world) const {
+    PlanOptions options = MakeTrainerOptions(config, world).plan;
+    options.library_workspace_bytes = LibraryWorkspaceBytes(backend_);
+    return options;
+  }
+
+  // The fewest ranks, doubling those there are, among which the batch can be shared and
+  // whose parts fit; 0 if there are none.
+  int EnoughRanks(RunConfig config) const {
+    constexpr int kMostRanksTried = 1024;
+    config.zero.stage = 3;
+    for (int ranks = 2 * world_; ranks <= kMostRanksTried; ranks *= 2) {
+      if (config.batch.global % (config.batch.micro * ranks) != 0) return 0;
+      config.batch.accumulation = config.batch.global / (config.batch.micro * ranks);
+      const PlanOptions options = OptionsOf(config, ranks);
+      const absl::StatusOr<bool> fits = SeemsToFit(model_, options, capacity_);
+      if (fits.ok() && *fits && DoesFit(options)) return ranks;
+    }
+    return 0;
   }
 
   const RunConfig& config_;

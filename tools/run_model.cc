@@ -4,6 +4,8 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cerrno>
+#include <cstring>
 
 #include "absl/strings/str_cat.h"
 #include "models/gpt2.h"
@@ -31,9 +33,14 @@ Freedom FreedomOf(const RunConfig& config) {
           IsFree(config.offload.parameters), IsFree(config.offload.activations)};
 }
 
-int64_t FreeIn(const std::string& folder) {
+absl::StatusOr<int64_t> FreeIn(const std::string& folder) {
   struct statvfs file_system = {};
-  if (statvfs(folder.c_str(), &file_system) != 0) return 0;
+  if (statvfs(folder.c_str(), &file_system) != 0) {
+    const int error = errno;
+    return absl::InvalidArgumentError(absl::StrCat(
+        folder, ": cannot tell what is free in the folder of memory.nvme.path: ",
+        std::strerror(error), " (errno ", error, "); make the folder, or name another"));
+  }
   return static_cast<int64_t>(file_system.f_bavail) * static_cast<int64_t>(file_system.f_frsize);
 }
 
@@ -73,8 +80,8 @@ TrainerOptions MakeTrainerOptions(const RunConfig& config, int world) {
   return options;
 }
 
-TierBytes CapacityOf(const RunConfig& config, Backend backend, int ranks_here,
-                     std::optional<int64_t> free_bytes) {
+absl::StatusOr<TierBytes> CapacityOf(const RunConfig& config, Backend backend, int ranks_here,
+                                     std::optional<int64_t> free_bytes) {
   TierBytes capacity = kUnlimitedTiers;
   if (ranks_here > 0) {
     const int64_t machine = int64_t{sysconf(_SC_PHYS_PAGES)} * sysconf(_SC_PAGESIZE);
@@ -95,7 +102,8 @@ TierBytes CapacityOf(const RunConfig& config, Backend backend, int ranks_here,
     capacity[Tier::kNvme] = config.memory.nvme_capacity;
   } else if (ranks_here > 0 && PlacesAutomatically(config)) {
     // What was placed by hand and finds no room, the file system says when it is made.
-    capacity[Tier::kNvme] = FreeIn(config.memory.nvme_path) / ranks_here;
+    TESSERA_ASSIGN_OR_RETURN(const int64_t free, FreeIn(config.memory.nvme_path));
+    capacity[Tier::kNvme] = free / ranks_here;
   }
   if (config.memory.device > 0) capacity[Tier::kDevice] = config.memory.device;
   if (config.memory.host > 0) capacity[Tier::kHost] = config.memory.host;

@@ -27,8 +27,9 @@ absl::StatusOr<PlanOptions> PlacedOptions(const RunConfig& config, const Model& 
 // What a rank may use of each tier. `ranks_here` ranks share this machine's memory
 // where the configuration names no capacity; with 0, the run is for another machine,
 // of which nothing is known. `free_bytes` are those of a GPU, if it is known.
-TierBytes CapacityOf(const RunConfig& config, Backend backend, int ranks_here,
-                     std::optional<int64_t> free_bytes = std::nullopt);
+// InvalidArgument where the NVMe tier's free space counts and its folder does not tell it.
+absl::StatusOr<TierBytes> CapacityOf(const RunConfig& config, Backend backend, int ranks_here,
+                                     std::optional<int64_t> free_bytes = std::nullopt);
 
 // Why the same-bits promise does not hold for the run, and what restores it; empty
 // where it holds.

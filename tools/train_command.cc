@@ -40,8 +40,9 @@ int StartRanks(const std::string& program, const CommandLine& line, int ranks) {
   if (*choice == DeviceChoice::kCuda && backend == Backend::kCpu) {
     return ReportFailure(BuiltWithoutCuda(), /*rank=*/-1);
   }
-  const absl::StatusOr<PlanSet> plans =
-      CheckRun(*config, ranks, backend, CapacityOf(*config, backend, ranks));
+  const absl::StatusOr<TierBytes> capacity = CapacityOf(*config, backend, ranks);
+  if (!capacity.ok()) return ReportMisuse(capacity.status());
+  const absl::StatusOr<PlanSet> plans = CheckRun(*config, ranks, backend, *capacity);
   if (!plans.ok()) return ReportMisuse(plans.status());
 
   std::vector<std::string> command = {program, "train", line.positional[0]};
@@ -90,6 +91,17 @@ absl::Status CompareSettings(const RunConfig& config, Communicator& communicator
                                                  "; start all ranks with the same configuration"));
 }
 
+// The exit status of a rank whose world does not agree to go on; 0 where it does.
+int EndOf(const absl::Status& agreed, const Communicator& communicator) {
+  if (agreed.ok()) return 0;
+  if (absl::IsAborted(agreed)) return kMisused;
+  // A rank that was quicker may have failed at what comes next.
+  if (absl::IsCancelled(agreed) || absl::IsUnavailable(agreed)) {
+    return ReportFailure(agreed, communicator.rank());
+  }
+  return ReportMisuse(agreed);
+}
+
 int RunAsRank(const CommandLine& line) {
   CatchStopSignals();
   absl::StatusOr<std::unique_ptr<Communicator>> joined = JoinWorld();
@@ -102,12 +114,7 @@ int RunAsRank(const CommandLine& line) {
   if (fine.ok()) fine = choice.status();
   fine = Agree(fine, *communicator);
   if (fine.ok()) fine = Agree(CompareSettings(*config, *communicator), *communicator);
-  if (absl::IsAborted(fine)) return kMisused;
-  // A rank that was quicker may have failed at what comes next.
-  if (absl::IsCancelled(fine) || absl::IsUnavailable(fine)) {
-    return ReportFailure(fine, communicator->rank());
-  }
-  if (!fine.ok()) return ReportMisuse(fine);
+  if (const int end = EndOf(fine, *communicator); end != 0) return end;
 
   std::string why;
   const absl::StatusOr<Backend> backend = ChooseBackend(*choice, *communicator, &why);
@@ -117,16 +124,14 @@ int RunAsRank(const CommandLine& line) {
   if (!why.empty() && communicator->rank() == 0) {
     std::fprintf(stderr, "tessera: note: training on the CPU, since %s\n", why.c_str());
   }
-  const absl::StatusOr<TierBytes> capacity =
-      LeastOf(CapacityOf(*config, *backend, RanksHere()), *communicator);
+  const absl::StatusOr<TierBytes> here = CapacityOf(*config, *backend, RanksHere());
+  fine = Agree(here.status(), *communicator);
+  if (const int end = EndOf(fine, *communicator); end != 0) return end;
+  const absl::StatusOr<TierBytes> capacity = LeastOf(*here, *communicator);
   if (!capacity.ok()) return ReportFailure(capacity.status(), communicator->rank());
   fine =
       Agree(CheckRun(*config, communicator->size(), *backend, *capacity).status(), *communicator);
-  if (absl::IsAborted(fine)) return kMisused;
-  if (absl::IsCancelled(fine) || absl::IsUnavailable(fine)) {
-    return ReportFailure(fine, communicator->rank());
-  }
-  if (!fine.ok()) return ReportMisuse(fine);
+  if (const int end = EndOf(fine, *communicator); end != 0) return end;
 
   const absl::StatusOr<RunEnd> end = TrainRun(
       *config, *backend, {line.Get("metrics", ""), line.Get("curve", ""), line.Get("trace", "")},

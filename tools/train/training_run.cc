@@ -125,7 +125,8 @@ class Run {
     if (device_.free_bytes) {
       TESSERA_ASSIGN_OR_RETURN(free_before_, device_.free_bytes());
     }
-    options.capacity = CapacityOf(config_, backend_, RanksHere(), free_before_);
+    TESSERA_ASSIGN_OR_RETURN(options.capacity,
+                             CapacityOf(config_, backend_, RanksHere(), free_before_));
     TESSERA_ASSIGN_OR_RETURN(options.capacity, LeastOf(options.capacity, communicator_));
     if (free_before_ || PlacesAutomatically(config_)) {
       TESSERA_ASSIGN_OR_RETURN(const PlanSet plans,
