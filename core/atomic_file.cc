@@ -19,6 +19,15 @@ absl::Status FileError(const std::string& path, absl::string_view doing, int err
   return absl::Status(cause.code(), absl::StrCat(path, ": ", cause.message()));
 }
 
+absl::Status SyncFolder(const std::string& path) {
+  const int descriptor = open(path.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  if (descriptor < 0) return FileError(path, "cannot open the folder", errno);
+  const int result = fsync(descriptor);
+  const int error = errno;
+  close(descriptor);
+  return result == 0 ? absl::OkStatus() : FileError(path, "cannot write to disk", error);
+}
+
 absl::Status AtomicFile::CheckPath(const std::string& path) {
   constexpr char kDoing[] = "cannot create";
   const std::filesystem::path parent = std::filesystem::path(path).parent_path();

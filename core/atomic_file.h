@@ -13,6 +13,9 @@ namespace tessera {
 // "PATH: DOING: <what errno says>", with the status code that fits `error`.
 absl::Status FileError(const std::string& path, absl::string_view doing, int error);
 
+// Makes durable which names a folder has.
+absl::Status SyncFolder(const std::string& path);
+
 // A file that appears under its name complete, or not at all: it is written
 // beside it as PATH.partial and renamed by Commit. Not thread-safe.
 class AtomicFile {

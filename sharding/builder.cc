@@ -111,6 +111,7 @@ Builder::Builder(const Model& model, const PlanOptions& options,
 
 Plan Builder::Build() {
   AddState();
+  AddSnapshot();
   StageBatches();
   for (size_t p = 0; p < sequence_.size(); ++p) {
     const Position& at = sequence_[p];
@@ -202,6 +203,19 @@ Access Builder::Slice(Role role, int buffer, int unit, int parameter, int64_t el
           unit_partition.sizes[parameter] * element_bytes,
           Scope::kRange,
           index};
+}
+
+// What a rank saves of the state is copied there between two steps, and written from
+// there during the next ones: no instruction touches it.
+void Builder::AddSnapshot() {
+  if (!options_.snapshot) return;
+  int64_t elements = 0;
+  for (int u = 0; u < units(); ++u) elements += partition(u).shard;
+  constexpr int64_t kStates = 3;  // master weights and two moments
+  const int buffer =
+      AddBufferIn(Tier::kHost, std::string(kSnapshotBuffer), Category::kSnapshot,
+                  kStates * elements * static_cast<int64_t>(SizeOf(DType::kFloat32)));
+  plan_.buffers[buffer].persistent = true;
 }
 
 void Builder::AddState() {

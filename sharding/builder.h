@@ -60,6 +60,7 @@ class Builder {
 
   // builder.cc
   void AddState();
+  void AddSnapshot();
 
   // build_compute.cc
   void StageBatches();

@@ -24,8 +24,9 @@ enum class Category : uint8_t {
   kActivations,
   kWorkspace,
   kCommunication,
+  kSnapshot,
 };
-inline constexpr int kCategories = 7;
+inline constexpr int kCategories = 8;
 absl::string_view NameOf(Category category);
 
 enum class LaneKind : uint8_t {
@@ -120,6 +121,8 @@ struct Access {
 
 // The name of the buffer of options.library_workspace_bytes.
 inline constexpr absl::string_view kLibraryWorkspace = "library_workspace";
+// And that of options.snapshot.
+inline constexpr absl::string_view kSnapshotBuffer = "snapshot";
 
 struct PlanOptions;
 
@@ -181,6 +184,7 @@ struct PlanOptions {
   int prefetch = 1;                          // units gathered ahead
   int64_t bucket_bytes = int64_t{32} << 20;  // most that one exchange receives
   bool recompute = false;
+  bool snapshot = false;  // host memory for what a rank's part of a checkpoint takes
   Offload offload;
   // The most elements of the optimizer's state that are moved and updated at once;
   // a multiple of kTileAlignment.

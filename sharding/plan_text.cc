@@ -7,8 +7,8 @@ namespace tessera {
 namespace {
 
 constexpr std::array<absl::string_view, kCategories> kCategoryNames = {
-    "parameters",  "gradients", "optimizer",    "partial_sums",
-    "activations", "workspace", "communication"};
+    "parameters",  "gradients", "optimizer",     "partial_sums",
+    "activations", "workspace", "communication", "snapshot"};
 
 constexpr std::array<absl::string_view, kLanes> kLaneNames = {
     "compute", "communication", "host", "host_compute", "copy_in", "copy_out", "read", "write"};
@@ -106,11 +106,12 @@ std::string PrintInstruction(const Plan& plan, const Model& model, int instructi
 std::string Print(const Plan& plan, const Model& model) {
   const PlanOptions& o = plan.options;
   constexpr std::array<absl::string_view, 3> kKinds = {"train", "evaluate", "predict"};
-  std::string text = absl::StrCat("plan ", kKinds[static_cast<int>(o.kind)], " model ", model.name,
-                                  " ", NameOf(model.dtype), " world ", o.world, " stage ", o.stage,
-                                  " micro ", o.micro_sequences, " accumulation ", o.accumulation,
-                                  " sum_group ", o.sum_group, " prefetch ", o.prefetch, " bucket ",
-                                  o.bucket_bytes, " recompute ", o.recompute ? "block" : "none");
+  std::string text =
+      absl::StrCat("plan ", kKinds[static_cast<int>(o.kind)], " model ", model.name, " ",
+                   NameOf(model.dtype), " world ", o.world, " stage ", o.stage, " micro ",
+                   o.micro_sequences, " accumulation ", o.accumulation, " sum_group ", o.sum_group,
+                   " prefetch ", o.prefetch, " bucket ", o.bucket_bytes, " recompute ",
+                   o.recompute ? "block" : "none", " snapshot ", o.snapshot ? "yes" : "no");
   ForEachPlacement(o.offload, [&](absl::string_view name, const Placement& placement) {
     absl::StrAppend(&text, " ", name, " ", NameOf(placement));
   });

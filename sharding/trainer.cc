@@ -133,7 +133,7 @@ Role Trainer::RoleOf(State state) const {
   return model_.dtype == DType::kFloat32 ? Role::kParameter : Role::kMaster;
 }
 
-absl::Status Trainer::Store(State state, int unit, int parameter, int64_t first,
+absl::Status Trainer::Write(State state, int unit, int parameter, int64_t first,
                             absl::Span<const float> values) {
   const int64_t begin = plans_.train.partitions[unit].offsets[parameter] + first;
   const auto count = static_cast<int64_t>(values.size());
@@ -151,11 +151,28 @@ absl::Status Trainer::Store(State state, int unit, int parameter, int64_t first,
   return store(Role::kParameter, DType::kBFloat16, rounded.data());
 }
 
-absl::Status Trainer::Write(State state, int unit, int parameter, absl::Span<const float> values) {
-  TESSERA_CHECK(
-      static_cast<int64_t>(values.size()) == plans_.train.partitions[unit].sizes[parameter],
-      absl::StrCat(values.size(), " values"));
-  return Store(state, unit, parameter, 0, values);
+ElementRange Trainer::Held(State state, int unit, int parameter) const {
+  // The model's parameters cover what the master weights do, or more.
+  const Role role = state == State::kMaster ? Role::kParameter : RoleOf(state);
+  const ElementRange held = state_->Held(role, unit);
+  const UnitPartition& partition = plans_.train.partitions[unit];
+  const int64_t offset = partition.offsets[parameter];
+  return {std::max(held.begin - offset, int64_t{0}),
+          std::min(held.end - offset, partition.sizes[parameter])};
+}
+
+absl::Status Trainer::ReadOwn(State state, int unit, int parameter, int64_t first,
+                              absl::Span<float> values) const {
+  return state_->Load(RoleOf(state), unit, plans_.train.partitions[unit].offsets[parameter] + first,
+                      static_cast<int64_t>(values.size()), SizeOf(DType::kFloat32), values.data());
+}
+
+absl::Span<std::byte> Trainer::snapshot() const {
+  for (const Buffer& buffer : plans_.train.buffers) {
+    if (buffer.name != kSnapshotBuffer) continue;
+    return {arenas_.Of(buffer.tier) + buffer.offset, static_cast<size_t>(buffer.bytes)};
+  }
+  return {};
 }
 
 absl::Status Trainer::Initialize() {
@@ -170,12 +187,7 @@ absl::Status Trainer::Initialize() {
 }
 
 absl::Status Trainer::InitializeParameter(int unit, int parameter, uint32_t stream) {
-  const UnitPartition& partition = plans_.train.partitions[unit];
-  // The model's parameters cover what the master weights do, or more.
-  const ElementRange held = state_->Held(Role::kParameter, unit);
-  const int64_t offset = partition.offsets[parameter];
-  const int64_t begin = std::max(offset, held.begin);
-  const int64_t end = std::min(offset + partition.sizes[parameter], held.end);
+  const auto [begin, end] = Held(State::kMaster, unit, parameter);
   // In blocks, so that the host need not hold it all; a block in pieces, for threads.
   constexpr int64_t kPiece = int64_t{1} << 16;
   constexpr int64_t kBlock = 64 * kPiece;
@@ -185,19 +197,22 @@ absl::Status Trainer::InitializeParameter(int unit, int parameter, uint32_t stre
     device_.lane(0).pool().For((count + kPiece - 1) / kPiece, [&](int64_t piece) {
       const int64_t first = piece * kPiece;
       tessera::InitializeParameter(
-          model_.units[unit].parameters[parameter], options_.seed, stream, start + first - offset,
+          model_.units[unit].parameters[parameter], options_.seed, stream, start + first,
           absl::MakeSpan(values).subspan(first, std::min(kPiece, count - first)));
     });
-    TESSERA_RETURN_IF_ERROR(Store(State::kMaster, unit, parameter, start - offset,
-                                  absl::MakeSpan(values).subspan(0, count)));
+    TESSERA_RETURN_IF_ERROR(
+        Write(State::kMaster, unit, parameter, start, absl::MakeSpan(values).subspan(0, count)));
   }
   return absl::OkStatus();
 }
 
-int64_t Trainer::targets_per_step() const {
+int64_t Trainer::sequences_per_step() const {
   const PlanOptions& options = plans_.train.options;
-  return options.world * options.accumulation * options.micro_sequences *
-         model_.targets_per_sequence;
+  return options.world * options.accumulation * options.micro_sequences;
+}
+
+int64_t Trainer::targets_per_step() const {
+  return sequences_per_step() * model_.targets_per_sequence;
 }
 
 absl::Status Trainer::WarmUp(BatchSource& source) {
@@ -213,10 +228,9 @@ absl::Status Trainer::WarmUp(BatchSource& source) {
 
 absl::StatusOr<StepResult> Trainer::Step(BatchSource& source, double learning_rate) {
   const AdamWOptions& optimizer = options_.optimizer;
-  const PlanOptions& plan = plans_.train.options;
   StepContext context;
   context.source = &source;
-  context.first_sequence = steps_done_ * plan.world * plan.accumulation * plan.micro_sequences;
+  context.first_sequence = steps_done_ * sequences_per_step();
   context.step = steps_done_;
   context.seed = options_.seed;
   context.gradient_scale = 1.0 / static_cast<double>(targets_per_step());

@@ -1,6 +1,7 @@
 #ifndef TESSERA_SHARDING_TRAINER_H_
 #define TESSERA_SHARDING_TRAINER_H_
 
+#include <array>
 #include <functional>
 #include <memory>
 #include <string>
@@ -88,11 +89,28 @@ class Trainer {
 
   // A parameter's fp32 values (master weights), or a moment's, whole, on every rank.
   enum class State : uint8_t { kMaster, kMomentum, kVariance };
+  static constexpr std::array<State, 3> kStates = {State::kMaster, State::kMomentum,
+                                                   State::kVariance};
   absl::StatusOr<std::vector<float>> Read(State state, int unit, int parameter);
 
-  // Replaces those values: `values` is the whole parameter, and every rank keeps
-  // what it holds of it. Writing master weights sets the model's parameters too.
-  absl::Status Write(State state, int unit, int parameter, absl::Span<const float> values);
+  // Replaces elements [first, first + values.size()) of those values, as far as this
+  // rank holds them. Writing master weights sets the model's parameters too.
+  absl::Status Write(State state, int unit, int parameter, int64_t first,
+                     absl::Span<const float> values);
+
+  // The elements of a parameter, [begin, end), that Write takes something of.
+  ElementRange Held(State state, int unit, int parameter) const;
+
+  // Copies elements of a parameter, all from this rank's shard of the unit, without the
+  // other ranks.
+  absl::Status ReadOwn(State state, int unit, int parameter, int64_t first,
+                       absl::Span<float> values) const;
+
+  // Host memory of the plan's for what this rank saves; empty without options.plan.snapshot.
+  absl::Span<std::byte> snapshot() const;
+
+  // Goes on as if so many steps had been done, once what they left has been written.
+  void ResumeAfter(int64_t steps) { steps_done_ = steps; }
 
   // A digest of all master weights: equal exactly when the weights are (but for
   // chance), whatever the world and the stage.
@@ -104,6 +122,7 @@ class Trainer {
   // What a user should know about the NVMe tier here; empty if there is nothing.
   std::string nvme_note() const { return nvme_ == nullptr ? "" : nvme_->note(); }
   int64_t steps_done() const { return steps_done_; }
+  int64_t sequences_per_step() const;
   int64_t targets_per_step() const;
 
  private:
@@ -123,9 +142,6 @@ class Trainer {
   absl::Status Allocate();
   // The parts of the plan's state in which the values stand in fp32.
   Role RoleOf(State state) const;
-  // Stores elements [first, first + values.size()) of a parameter, as far as held.
-  absl::Status Store(State state, int unit, int parameter, int64_t first,
-                     absl::Span<const float> values);
 
   const Model model_;
   const TrainerOptions options_;

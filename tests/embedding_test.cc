@@ -96,7 +96,7 @@ TEST(Embedding, GradientsAreDerivatives) {
     auto trainer = *Trainer::Create(model, options, device, communicator);
     std::vector<float> values = *trainer->Read(Trainer::State::kMaster, unit, parameter);
     values[element] += delta;
-    EXPECT_TRUE(trainer->Write(Trainer::State::kMaster, unit, parameter, values).ok());
+    EXPECT_TRUE(trainer->Write(Trainer::State::kMaster, unit, parameter, 0, values).ok());
     const double loss = trainer->Step(data, 0)->loss;
     *gradient = (*trainer->Read(Trainer::State::kMomentum, unit, parameter))[element] /
                 (1 - options.optimizer.beta1);

@@ -134,7 +134,7 @@ class ParityTest : public ::testing::Test {
       ASSERT_TRUE(trainer.ok()) << trainer.status();
       for (const Expected& e : expected_) {
         ASSERT_TRUE(
-            (*trainer)->Write(Trainer::State::kMaster, e.unit, e.parameter, e.initial).ok());
+            (*trainer)->Write(Trainer::State::kMaster, e.unit, e.parameter, 0, e.initial).ok());
       }
       run(**trainer);
     });

@@ -5,7 +5,7 @@ set -euo pipefail
 packages=(
   bazel-bootstrap g++ pkg-config
   libabsl-dev libyaml-cpp-dev libgtest-dev libgmock-dev nlohmann-json3-dev
-  libeigen3-dev liburing-dev libdnnl-dev libopenmpi-dev openmpi-bin
+  libeigen3-dev liburing-dev libdnnl-dev libxxhash-dev libopenmpi-dev openmpi-bin
   "$@"
 )
 missing=()

@@ -9,6 +9,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "tools/bench/bench_command.h"
+#include "tools/checkpoint_command.h"
 #include "tools/command_line.h"
 #include "tools/data_command.h"
 #include "tools/exit_status.h"
@@ -22,9 +23,10 @@ namespace {
 constexpr char kUsage[] = R"(usage:
   tessera train CONFIG.yaml [--ranks N] [--set key.path=value]...
                 [--device auto|cpu|cuda] [--metrics FILE.jsonl]
-                [--curve FILE.svg] [--trace FILE.json]
+                [--curve FILE.svg] [--trace FILE.json] [--allow KEY,...]
   tessera plan CONFIG.yaml [--ranks N] [--set key.path=value]...
                 [--device cpu|cuda] [--json] [--print]
+  tessera checkpoint list FOLDER | verify CHECKPOINT | diff A B
   tessera data TEXT... --train FILE --validation FILE [--held-out PERCENT]
   tessera bench [step] [adamw] [ranks] [plan] [capacity] [offload [--path FOLDER]]
                 [gpu [--json FILE.json]]
@@ -67,12 +69,14 @@ int Main(int argc, char** argv) {
   if (command == "train") return TrainCommand(ProgramPath(argv[0]), arguments);
   if (command == "plan") return PlanCommand(arguments);
   if (command == "bench") return BenchCommand(ProgramPath(argv[0]), arguments);
+  if (command == "checkpoint") return CheckpointCommand(arguments);
   if (command == "data") return DataCommand(arguments);
   if (command == "keys") {
     std::fputs(RunConfigReference().c_str(), stdout);
     return FinishOutput();
   }
-  const std::string nearest = NearestName(command, {"train", "plan", "data", "keys", "help"});
+  const std::string nearest =
+      NearestName(command, {"train", "plan", "checkpoint", "data", "keys", "help"});
   return ReportMisuse(absl::InvalidArgumentError(absl::StrCat(
       "there is no command \"", command, "\"; ",
       nearest.empty() ? "tessera help lists them" : absl::StrCat("did you mean ", nearest, "?"))));

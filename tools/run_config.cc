@@ -35,8 +35,11 @@ void AddTop(Schema& schema, RunConfig& config) {
   schema.Choice<Recompute>("recompute", config.recompute,
                            {{"none", Recompute::kNone}, {"block", Recompute::kBlock}},
                            "What the backward computes again instead of keeping it.");
-  schema.Choice<Resume>("resume", config.resume, {{"none", Resume::kNone}}, "Where to go on from.")
-      .Expected("none: this version writes no checkpoints");
+  schema
+      .Text("resume", config.resume,
+            "Where to go on from; `auto` takes the newest intact checkpoint of "
+            "`checkpoint.folder`, and begins where there is none.")
+      .Expected("none, auto, or a checkpoint's folder");
 }
 
 void AddModel(Schema& schema, RunConfig::Model& model) {
@@ -203,11 +206,15 @@ void AddOutput(Schema& schema, RunConfig& config) {
               "Below 1 prefers likely tokens; 0 always takes the likeliest.");
 
   schema.Section("checkpoint", "### Checkpoints");
-  schema.Text("checkpoint.folder", config.checkpoint.folder, "Where checkpoints go.");
-  schema
-      .Integer("checkpoint.every", config.checkpoint.every, {.low = 0, .high = 0},
-               "Steps between checkpoints.")
-      .Expected("0: this version writes no checkpoints");
+  RunConfig::Checkpoint& checkpoint = config.checkpoint;
+  schema.Text("checkpoint.folder", checkpoint.folder,
+              "Where checkpoints go, the same for all ranks; without it none are written.");
+  schema.Integer("checkpoint.every", checkpoint.every, {.low = 0, .high = kMost},
+                 "Steps between checkpoints; 0 for one at the end, or when the run is stopped.");
+  schema.Integer("checkpoint.keep.last", checkpoint.keep_last, {.low = 1, .high = kMost},
+                 "How many of the newest are kept.");
+  schema.Integer("checkpoint.keep.every", checkpoint.keep_every, {.low = 0, .high = kMost},
+                 "Those of steps that are multiples of it are kept, too; 0 for none.");
 }
 
 Schema RunConfigSchema(RunConfig& config) {
@@ -248,6 +255,23 @@ std::vector<std::string> SharedSettings(RunConfig config) {
                      absl::StartsWith(key.path, "data.") || absl::StartsWith(key.path, "memory.") ||
                      key.path == "checkpoint.folder";
     if (!own) settings.push_back(absl::StrCat(key.path, " = ", key.show()));
+  }
+  return settings;
+}
+
+std::vector<std::string> ResultSettings(RunConfig config) {
+  std::vector<std::string> settings;
+  const Schema schema = RunConfigSchema(config);
+  for (const Key& key : schema.keys()) {
+    bool decides = true;
+    for (const absl::string_view other :
+         {"threads", "device", "recompute", "resume", "data", "batch.accumulation", "zero",
+          "offload", "memory", "evaluate", "sample", "checkpoint"}) {
+      if (key.path == other || absl::StartsWith(key.path, absl::StrCat(other, "."))) {
+        decides = false;
+      }
+    }
+    if (decides) settings.push_back(absl::StrCat(key.path, " = ", key.show()));
   }
   return settings;
 }

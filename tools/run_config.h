@@ -17,7 +17,6 @@ enum class ModelFamily { kGpt2 };
 enum class OptimizerName { kAdamW };
 enum class ScheduleName { kConstant, kCosine, kLinear, kWarmupStableDecay };
 enum class Recompute { kNone, kBlock };
-enum class Resume { kNone };
 enum class OffloadTier { kDevice, kHost, kNvme, kAuto };
 
 // A training run, as its YAML file describes it. The meaning, range and default
@@ -78,8 +77,10 @@ struct RunConfig {
     int64_t reserve = int64_t{512} << 20;
   };
   struct Checkpoint {
-    std::string folder;
-    int64_t every = 0;
+    std::string folder;  // empty: none are written
+    int64_t every = 0;   // 0: only at the end
+    int64_t keep_last = 3;
+    int64_t keep_every = 0;  // 0: only the last ones
   };
   struct Evaluate {
     int64_t every = 0;  // 0: never
@@ -105,10 +106,13 @@ struct RunConfig {
   Offload offload;
   Memory memory;
   Checkpoint checkpoint;
-  Resume resume = Resume::kNone;
+  std::string resume = "none";  // kResumeNone, kResumeAuto, or a checkpoint's folder
   Evaluate evaluate;
   Sample sample;
 };
+
+inline constexpr char kResumeNone[] = "none";
+inline constexpr char kResumeAuto[] = "auto";
 
 inline constexpr int kMostRanks = 1 << 20;
 
@@ -122,6 +126,10 @@ absl::StatusOr<RunConfig> LoadRunConfig(const std::string& path,
 // The settings that all ranks of a run must share, "key = value" each, in a fixed
 // order: all but where a rank's files are, and what tells of its own machine.
 std::vector<std::string> SharedSettings(RunConfig config);
+
+// The settings that decide a run's results, "key = value" each, in a fixed order; where
+// its data are does not.
+std::vector<std::string> ResultSettings(RunConfig config);
 
 // The table of all keys, in Markdown.
 std::string RunConfigReference();

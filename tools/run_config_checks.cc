@@ -168,6 +168,21 @@ void CheckOutput(const RunConfig& config, ConfigReader& reader) {
   }
 }
 
+void CheckCheckpoints(const RunConfig& config, ConfigReader& reader) {
+  if (reader.Good({"resume"}) && config.resume.empty()) {
+    reader.Complain("resume", "resume is empty; expected none, auto, or a checkpoint's folder");
+  }
+  if (!config.checkpoint.folder.empty()) return;
+  for (const char* key : {"checkpoint.every", "checkpoint.keep.last", "checkpoint.keep.every"}) {
+    if (reader.Given(key) && reader.Good({key})) {
+      reader.Complain(key, absl::StrCat(key, " needs a place to write to; give checkpoint.folder"));
+    }
+  }
+  if (config.resume == kResumeAuto) {
+    reader.Complain("resume", "resume = auto needs a place to look at; give checkpoint.folder");
+  }
+}
+
 }  // namespace
 
 void CheckRunConfig(RunConfig& config, int64_t world, ConfigReader& reader) {
@@ -176,6 +191,7 @@ void CheckRunConfig(RunConfig& config, int64_t world, ConfigReader& reader) {
   CheckSchedule(config.schedule, reader);
   CheckOffload(config, reader);
   CheckOutput(config, reader);
+  CheckCheckpoints(config, reader);
 }
 
 }  // namespace tessera

@@ -171,6 +171,10 @@ TEST(RunConfig, NamesEveryProblemOfTheFile) {
        "F:8:31: zero_optimization.overlap_comm is DeepSpeed's name; Tessera needs no such setting: "
        "remove it\n"
        "F:8:51: zero_optimization.offload_param is DeepSpeed's name; use offload.parameters"},
+      {"DeepSpeed offload", "seed: 1", "activation_checkpointing: {cpu_checkpointing: true}",
+       "F:1:1: activation_checkpointing is DeepSpeed's name; use recompute: block\n"
+       "F:1:28: activation_checkpointing.cpu_checkpointing is DeepSpeed's name; use "
+       "offload.activations"},
       {"DeepSpeed batch", "batch: {global: 32, micro: 4}",
        "train_batch_size: 32\ntrain_micro_batch_size_per_gpu: 4\ngradient_accumulation_steps: 8",
        "F:5:1: train_batch_size is DeepSpeed's name; use batch.global (sequences)\n"
@@ -315,10 +319,15 @@ TEST(RunConfig, NamesEveryProblemOfTheFile) {
        "F:1:35: offload.optimizer.fracton is not a key; did you mean offload.optimizer.fraction?"},
       {"a capacity of no folder", "seed: 1", "memory: {nvme: {capacity: 1GiB}}",
        "F:1:17: memory.nvme.capacity is of a folder; give memory.nvme.path"},
-      {"checkpoints", "seed: 1", "checkpoint: {folder: runs/a, every: 200}",
-       "F:1:30: checkpoint.every is 200; expected 0: this version writes no checkpoints"},
+      {"checkpoints", "seed: 1", "checkpoint: {every: 200, keep: {last: 2}}",
+       "F:1:14: checkpoint.every needs a place to write to; give checkpoint.folder\n"
+       "F:1:33: checkpoint.keep.last needs a place to write to; give checkpoint.folder"},
+      {"keeping none", "seed: 1", "checkpoint: {folder: runs/a, keep: {last: 0}}",
+       "F:1:37: checkpoint.keep.last is 0; expected an integer from 1 to 1048576"},
       {"resume", "seed: 1", "resume: auto",
-       "F:1:1: resume is auto; expected none: this version writes no checkpoints"},
+       "F:1:1: resume = auto needs a place to look at; give checkpoint.folder"},
+      {"no resume", "seed: 1", "resume: ''",
+       "F:1:1: resume is empty; expected none, auto, or a checkpoint's folder"},
       {"section that is a number", "zero: {stage: 3}", "zero: 3",
        "F:8:1: zero is 3; expected a map of stage, prefetch, bucket"},
       {"section that is a list", "zero: {stage: 3}", "zero: [3]",

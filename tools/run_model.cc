@@ -66,6 +66,7 @@ TrainerOptions MakeTrainerOptions(const RunConfig& config, int world) {
   options.plan.sum_group = config.batch.sum_group;
   options.plan.prefetch = static_cast<int>(config.zero.prefetch);
   options.plan.bucket_bytes = config.zero.bucket;
+  options.plan.snapshot = !config.checkpoint.folder.empty();
   options.plan.recompute = config.recompute == Recompute::kBlock;
   options.plan.offload = {
       PlacementOf(config.offload.optimizer), PlacementOf(config.offload.gradients),

@@ -20,6 +20,7 @@
 #include "tools/launch/stop_signal.h"
 #include "tools/run_model.h"
 #include "tools/train/local_ranks.h"
+#include "tools/train/resume.h"
 #include "tools/train/run_device.h"
 #include "tools/train/training_run.h"
 
@@ -44,6 +45,10 @@ int StartRanks(const std::string& program, const CommandLine& line, int ranks) {
   if (!capacity.ok()) return ReportMisuse(capacity.status());
   const absl::StatusOr<PlanSet> plans = CheckRun(*config, ranks, backend, *capacity);
   if (!plans.ok()) return ReportMisuse(plans.status());
+  const absl::StatusOr<std::vector<std::string>> allowed = ParseAllowed(line.All("allow"));
+  if (!allowed.ok()) return ReportMisuse(allowed.status());
+  const absl::Status resumable = CheckResume(*config, *allowed);
+  if (!resumable.ok()) return ReportMisuse(resumable);
 
   std::vector<std::string> command = {program, "train", line.positional[0]};
   for (const auto& [name, values] : line.options) {
@@ -112,8 +117,11 @@ int RunAsRank(const CommandLine& line) {
   absl::Status fine = config.status();
   const absl::StatusOr<DeviceChoice> choice = ParseDeviceChoice(line.Get("device", "auto"));
   if (fine.ok()) fine = choice.status();
+  const absl::StatusOr<std::vector<std::string>> allowed = ParseAllowed(line.All("allow"));
+  if (fine.ok()) fine = allowed.status();
   fine = Agree(fine, *communicator);
   if (fine.ok()) fine = Agree(CompareSettings(*config, *communicator), *communicator);
+  if (fine.ok()) fine = Agree(CheckResume(*config, *allowed), *communicator);
   if (const int end = EndOf(fine, *communicator); end != 0) return end;
 
   std::string why;
@@ -133,11 +141,12 @@ int RunAsRank(const CommandLine& line) {
       Agree(CheckRun(*config, communicator->size(), *backend, *capacity).status(), *communicator);
   if (const int end = EndOf(fine, *communicator); end != 0) return end;
 
-  const absl::StatusOr<RunEnd> end = TrainRun(
-      *config, *backend, {line.Get("metrics", ""), line.Get("curve", ""), line.Get("trace", "")},
-      *communicator, [&communicator](const absl::Status& failure) {
-        ReportFailure(failure, communicator->rank());
-      });
+  const absl::StatusOr<RunEnd> end =
+      TrainRun(*config, *allowed, *backend,
+               {line.Get("metrics", ""), line.Get("curve", ""), line.Get("trace", "")},
+               *communicator, [&communicator](const absl::Status& failure) {
+                 ReportFailure(failure, communicator->rank());
+               });
   if (!end.ok()) return kFailed;
   return *end == RunEnd::kStopped ? kInterrupted : kDone;
 }
@@ -145,9 +154,12 @@ int RunAsRank(const CommandLine& line) {
 }  // namespace
 
 int TrainCommand(const std::string& program, const std::vector<std::string>& arguments) {
-  const absl::StatusOr<CommandLine> line = ParseCommandLine(
-      arguments,
-      {{"ranks", "set", "device", "metrics", "curve", "trace"}, {}, 1, 1, "a configuration"});
+  const absl::StatusOr<CommandLine> line =
+      ParseCommandLine(arguments, {{"ranks", "set", "device", "metrics", "curve", "trace", "allow"},
+                                   {},
+                                   1,
+                                   1,
+                                   "a configuration"});
   if (!line.ok()) return ReportMisuse(line.status());
   const absl::StatusOr<int> ranks = line->Integer("ranks", 0, 1, kMostRanks);
   if (!ranks.ok()) return ReportMisuse(ranks.status());

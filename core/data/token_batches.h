@@ -26,6 +26,7 @@ class TokenBatches final : public BatchSource {
                                                               int64_t context,
                                                               std::optional<uint64_t> shuffle_seed);
 
+  const TokenFile& file() const { return *file_; }
   int64_t sequences_per_epoch() const { return sequences_; }
 
   // The sequence of the file at a position of the endless stream.

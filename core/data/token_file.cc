@@ -5,12 +5,14 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstring>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "core/atomic_file.h"
+#include "core/checksum.h"
 #include "core/data/llmc_format.h"
 #include "core/status.h"
 
@@ -157,6 +159,24 @@ absl::Status TokenFile::CopyTokens(int64_t first, absl::Span<int32_t> out) const
     out[i] = static_cast<int32_t>(token);
   }
   return absl::OkStatus();
+}
+
+absl::StatusOr<std::string> TokenFile::Identity() const {
+  TESSERA_RETURN_IF_ERROR(CheckUnchanged());
+  constexpr int64_t kSamples = 64;
+  constexpr int64_t kSample = int64_t{64} << 10;
+  ChunkChecksums checksums;
+  const int64_t bytes = tokens_ * token_bytes_;
+  const auto* const data = reinterpret_cast<const char*>(data_ + header_bytes_);
+  for (int64_t sample = 0; sample < kSamples; ++sample) {
+    const int64_t begin = bytes / kSamples * sample;
+    const int64_t size = std::min(kSample, bytes - begin);
+    checksums.Append({data + begin, static_cast<size_t>(size)});
+  }
+  std::string text = absl::StrCat(tokens_, " tokens, checksum ");
+  uint64_t all = 0;
+  for (const uint64_t checksum : checksums.Finish()) all = all * 31 + checksum;
+  return text + ChecksumText(all);
 }
 
 absl::Status TokenFile::Read(int64_t first, absl::Span<int32_t> out) const {

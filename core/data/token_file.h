@@ -33,6 +33,10 @@ class TokenFile {
   const std::string& path() const { return path_; }
   int64_t tokens() const { return tokens_; }
 
+  // Tells data sets apart: the number of tokens, and a checksum of a few megabytes of
+  // them, spread over the file. The errors of Read.
+  absl::StatusOr<std::string> Identity() const;
+
   // Copies tokens [first, first + out.size()), a range inside the file, and checks
   // that each is below the vocabulary. Thread-safe.
   // A file that was changed since Open is an error, found before it is touched. (A

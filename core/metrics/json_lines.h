@@ -1,6 +1,7 @@
 #ifndef TESSERA_CORE_METRICS_JSON_LINES_H_
 #define TESSERA_CORE_METRICS_JSON_LINES_H_
 
+#include <functional>
 #include <string>
 
 #include "absl/status/status.h"
@@ -15,6 +16,10 @@ class JsonLines {
  public:
   // Starts the file anew.
   static absl::StatusOr<JsonLines> Create(const std::string& path);
+  // Goes on with a file: it is cut before the first line that is not to be kept, or is
+  // none.
+  static absl::StatusOr<JsonLines> Continue(const std::string& path,
+                                            const std::function<bool(const nlohmann::json&)>& keep);
   JsonLines(JsonLines&& other) noexcept;
   JsonLines& operator=(JsonLines&&) = delete;
   ~JsonLines();
@@ -25,6 +30,8 @@ class JsonLines {
 
  private:
   JsonLines(std::string path, int descriptor);
+  static absl::StatusOr<JsonLines> Open(const std::string& path);
+  absl::Status Cut(int64_t bytes);
 
   std::string path_;
   int descriptor_;

@@ -161,6 +161,7 @@ TEST_F(OffloadTest, AutoMovesNothingThatFits) {
 
 // Every change that a refusal names does make the run fit.
 TEST_F(OffloadTest, RemediesHelp) {
+  if (kThreadSanitized) GTEST_SKIP() << "planning has no threads, and takes minutes";
   const int64_t all = PlanOf({"model.width=128"})["memory"]["device"]["peak"];
   for (const int percent : {90, 60, 40, 25}) {
     ExpectHelp({"model.width=128", absl::StrCat("memory.device=", all * percent / 100, "B")});
@@ -170,6 +171,7 @@ TEST_F(OffloadTest, RemediesHelp) {
 // A refusal once kept to the accumulation that there was before the micro-batch shrank,
 // and said that no settings make the run fit.
 TEST_F(OffloadTest, ARunThatNeedsEveryRemedy) {
+  if (kThreadSanitized) GTEST_SKIP() << "planning has no threads, and takes minutes";
   const std::vector<std::string> given = {"model.width=128", "batch.micro=8"};
   std::vector<std::string> least = {"model.width=128", "batch.micro=1",     "batch.accumulation=8",
                                     "recompute=block", "batch.sum_group=8", "offload=host"};
@@ -196,6 +198,7 @@ TEST_F(OffloadTest, ARunThatNeedsEveryRemedy) {
 
 // So many ranks as a refusal says are enough, and the half of them are not.
 TEST_F(OffloadTest, MoreRanksHelp) {
+  if (kThreadSanitized) GTEST_SKIP() << "planning has no threads, and takes minutes";
   std::vector<std::string> given = {"batch.micro=1", "model.width=256"};
   std::vector<std::string> sharded = given;
   sharded.insert(sharded.end(), {"recompute=block", "offload=host", "zero.stage=3"});

@@ -106,6 +106,7 @@ absl::StatusOr<Outcome> TrainAsRank(const Model& model, const RunOptions& option
   if (!(options.trainer.plan.offload == Offload())) {
     TESSERA_RETURN_IF_ERROR(trainer->WarmUp(source));
   }
+  if (options.before) TESSERA_RETURN_IF_ERROR(options.before(*trainer, communicator));
   const Price price = PriceOf(trainer->plans().train);
   Outcome outcome;
   for (int step = 0; step < options.steps; ++step) {
@@ -122,6 +123,7 @@ absl::StatusOr<Outcome> TrainAsRank(const Model& model, const RunOptions& option
     TESSERA_RETURN_IF_ERROR(ExpectEqual("bytes read", moved.read, planned.read));
     TESSERA_RETURN_IF_ERROR(ExpectEqual("bytes written", moved.written, planned.written));
   }
+  if (options.after) TESSERA_RETURN_IF_ERROR(options.after(*trainer, communicator));
   TESSERA_ASSIGN_OR_RETURN(outcome.validation_loss,
                            trainer->Evaluate(source, options.micro_batches));
   for (size_t u = 0; u < model.units.size(); ++u) {

@@ -57,6 +57,8 @@ struct RunOptions {
   int steps = 3;
   int64_t micro_batches = 8;  // of the global batch; accumulation follows
   double learning_rate = 1e-2;
+  // Called by every rank before the first step and after the last.
+  std::function<absl::Status(Trainer&, Communicator&)> before, after;
   // Null for a CPU with the threads and delays above.
   std::function<absl::StatusOr<RankDevice>(Communicator&)> make_device;
 };

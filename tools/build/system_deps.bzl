@@ -181,6 +181,12 @@ def system_deps():
         defines = ["OMPI_SKIP_MPICXX=1"],
     )
     system_library(
+        name = "xxhash",
+        target = "xxhash",
+        header = "xxhash.h",
+        debian = "libxxhash-dev",
+    )
+    system_library(
         name = "onednn",
         target = "onednn",
         header = "oneapi/dnnl/dnnl.hpp",

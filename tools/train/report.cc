@@ -25,8 +25,16 @@ constexpr std::chrono::milliseconds kBetweenRewrites(100);
 absl::StatusOr<std::unique_ptr<Report>> Report::Create(const Options& options) {
   std::unique_ptr<Report> report(new Report(options));
   if (!options.metrics.empty()) {
-    TESSERA_ASSIGN_OR_RETURN(JsonLines metrics, JsonLines::Create(options.metrics));
-    report->metrics_ = std::make_unique<JsonLines>(std::move(metrics));
+    // What an interrupted run told of later steps, this one will tell.
+    const auto keep = [&](const nlohmann::json& line) {
+      const auto step = line.find("step");
+      return step == line.end() || (step->is_number() && *step <= options.first_step);
+    };
+    absl::StatusOr<JsonLines> metrics = options.first_step < 0
+                                            ? JsonLines::Create(options.metrics)
+                                            : JsonLines::Continue(options.metrics, keep);
+    if (!metrics.ok()) return metrics.status();
+    report->metrics_ = std::make_unique<JsonLines>(*std::move(metrics));
   }
   // mpirun shows its ranks a terminal in any case; the launcher knows better.
   const char* const launcher_says = std::getenv("TESSERA_TERMINAL");
@@ -81,6 +89,27 @@ absl::Status Report::Evaluation(int64_t step, double loss) {
   nlohmann::ordered_json line;
   line["step"] = step;
   line["validation_loss"] = loss;
+  return metrics_->Write(line);
+}
+
+absl::Status Report::Saved(const Checkpointer::Outcome& outcome) {
+  const bool saved = outcome.status.ok();
+  if (saved) {
+    Say(absl::StrFormat("step %d  checkpoint %s: %s, training stood still for %.2f s", outcome.step,
+                        outcome.path, HumanBytes(static_cast<double>(outcome.bytes)),
+                        outcome.blocked_seconds));
+  } else {
+    Say(absl::StrFormat("step %d  note: no checkpoint could be written: %s", outcome.step,
+                        std::string(outcome.status.message())));
+  }
+  if (metrics_ == nullptr) return absl::OkStatus();
+  nlohmann::ordered_json line;
+  line["step"] = outcome.step;
+  line["checkpoint"] = outcome.path;
+  if (!saved) line["checkpoint_error"] = std::string(outcome.status.message());
+  line["checkpoint_bytes"] = outcome.bytes;
+  line["blocked_seconds"] = outcome.blocked_seconds;
+  line["write_seconds"] = outcome.seconds;
   return metrics_->Write(line);
 }
 

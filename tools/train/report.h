@@ -8,6 +8,7 @@
 
 #include "absl/status/statusor.h"
 #include "core/metrics/json_lines.h"
+#include "sharding/checkpoint/checkpointer.h"
 #include "sharding/trainer.h"
 #include "tools/loss_curve.h"
 
@@ -25,12 +26,15 @@ class Report {
     double flops_per_step = 0;  // of all ranks
     double peak_flops = 0;      // per second, of all ranks
     TierBytes memory;
+    int64_t first_step = -1;  // goes on after so many steps; -1: begins anew
   };
   static absl::StatusOr<std::unique_ptr<Report>> Create(const Options& options);
 
   // `step` counts the steps done.
   absl::Status Step(int64_t step, double learning_rate, const StepResult& result);
   absl::Status Evaluation(int64_t step, double loss);
+  // A checkpoint was written, or could not be.
+  absl::Status Saved(const Checkpointer::Outcome& outcome);
   // The run was asked to stop.
   void Stopped(int64_t step);
   // The end of the run: the digest of the weights, and the picture.

@@ -15,6 +15,7 @@
 #include "core/data/token_batches.h"
 #include "core/metrics/chrome_trace.h"
 #include "core/metrics/progress_line.h"
+#include "sharding/checkpoint/checkpointer.h"
 #include "tools/check_run.h"
 #include "tools/launch/stop_signal.h"
 #include "tools/run_model.h"
@@ -22,6 +23,7 @@
 #include "tools/train/local_ranks.h"
 #include "tools/train/matrix_rate.h"
 #include "tools/train/report.h"
+#include "tools/train/resume.h"
 #include "tools/train/run_device.h"
 #include "tools/train/sampler.h"
 
@@ -75,9 +77,11 @@ absl::StatusOr<std::unique_ptr<TokenBatches>> OpenData(const std::string& path,
 
 class Run {
  public:
-  Run(const RunConfig& config, Backend backend, const RunOutputs& outputs,
-      Communicator& communicator, std::function<void(const absl::Status&)> report_failure)
+  Run(const RunConfig& config, const std::vector<std::string>& allowed, Backend backend,
+      const RunOutputs& outputs, Communicator& communicator,
+      std::function<void(const absl::Status&)> report_failure)
       : config_(config),
+        allowed_(allowed),
         backend_(backend),
         outputs_(outputs),
         communicator_(communicator),
@@ -86,7 +90,7 @@ class Run {
   absl::StatusOr<RunEnd> Train() {
     TESSERA_RETURN_IF_ERROR(SetUp());
     RunEnd end = RunEnd::kDone;
-    for (int64_t step = 0; step < config_.schedule.steps; ++step) {
+    for (int64_t step = trainer_->steps_done(); step < config_.schedule.steps; ++step) {
       TESSERA_ASSIGN_OR_RETURN(const bool stop, AgreeToStop());
       if (stop) {
         end = RunEnd::kStopped;
@@ -95,6 +99,7 @@ class Run {
       TESSERA_RETURN_IF_ERROR(Step(step));
     }
     const int64_t done = trainer_->steps_done();
+    TESSERA_RETURN_IF_ERROR(SaveLast());
     if (end == RunEnd::kStopped && report_ != nullptr) report_->Stopped(done);
     if (end == RunEnd::kDone && validation_ != nullptr && evaluated_ != done) {
       TESSERA_RETURN_IF_ERROR(Evaluate());
@@ -138,6 +143,17 @@ class Run {
                                                        communicator_, device_.collectives.get()));
     TESSERA_RETURN_IF_ERROR(trainer_->WarmUp(*train_));
     TESSERA_RETURN_IF_ERROR(CheckReserve());
+    TESSERA_ASSIGN_OR_RETURN(const std::string data, train_->file().Identity());
+    TESSERA_ASSIGN_OR_RETURN(const Resumed resumed,
+                             ResumeRun(config_, allowed_, data, *trainer_, communicator_));
+    saved_ = resumed.path.empty() ? -1 : resumed.step;
+    if (!config_.checkpoint.folder.empty()) {
+      const Checkpointer::Options options = {
+          config_.checkpoint.folder, config_.checkpoint.keep_last, config_.checkpoint.keep_every,
+          ResultSettings(config_), data};
+      TESSERA_ASSIGN_OR_RETURN(checkpointer_,
+                               Checkpointer::Create(options, *trainer_, communicator_));
+    }
 
     auto peak = static_cast<int64_t>(rate);
     TESSERA_RETURN_IF_ERROR(communicator_.AllReduceSum(absl::MakeSpan(&peak, 1)));
@@ -152,8 +168,9 @@ class Run {
         trainer_->model().flops_per_sequence * static_cast<double>(config_.batch.global);
     report.peak_flops = static_cast<double>(peak);
     report.memory = trainer_->plans().arena_bytes;
+    report.first_step = resumed.path.empty() ? -1 : resumed.step;
     TESSERA_ASSIGN_OR_RETURN(report_, Report::Create(report));
-    Introduce(rate);
+    Introduce(rate, resumed);
     return absl::OkStatus();
   }
 
@@ -171,7 +188,7 @@ class Run {
     return absl::OkStatus();
   }
 
-  void Introduce(double rate) {
+  void Introduce(double rate, const Resumed& resumed) {
     int64_t parameters = 0;
     for (const UnitPartition& unit : trainer_->plans().train.partitions) {
       for (int64_t size : unit.sizes) parameters += size;
@@ -189,6 +206,14 @@ class Run {
     }
     const std::string withdrawn = WithdrawnPromise(config_, communicator_.size());
     if (!withdrawn.empty()) report_->Say(absl::StrCat("note: ", withdrawn));
+    for (const std::string& why : resumed.passed_over) {
+      report_->Say(absl::StrCat("note: passed over a checkpoint: ", why));
+    }
+    if (!resumed.path.empty()) {
+      report_->Say(absl::StrCat("resumed from ", resumed.path, ", after step ", resumed.step));
+    } else if (config_.resume == kResumeAuto) {
+      report_->Say(absl::StrCat("no checkpoint in ", config_.checkpoint.folder, ": begins anew"));
+    }
   }
 
   // All ranks stop after the same step, whichever was asked to.
@@ -204,9 +229,49 @@ class Run {
     TESSERA_ASSIGN_OR_RETURN(const StepResult result, trainer_->Step(*train_, learning_rate));
     const int64_t done = step + 1;
     if (report_ != nullptr) TESSERA_RETURN_IF_ERROR(report_->Step(done, learning_rate, result));
-    if (done == 1) TESSERA_RETURN_IF_ERROR(Trace());
-    if (config_.evaluate.every > 0 && done % config_.evaluate.every == 0) return Evaluate();
-    return absl::OkStatus();
+    if (!traced_) TESSERA_RETURN_IF_ERROR(Trace());
+    traced_ = true;
+    if (config_.evaluate.every > 0 && done % config_.evaluate.every == 0) {
+      TESSERA_RETURN_IF_ERROR(Evaluate());
+    }
+    return Save(done);
+  }
+
+  // Looks after the checkpoint that is being written, and begins one where it is due.
+  absl::Status Save(int64_t done) {
+    if (checkpointer_ == nullptr) return absl::OkStatus();
+    const bool due = config_.checkpoint.every > 0 && done % config_.checkpoint.every == 0;
+    if (checkpointer_->busy()) {
+      std::optional<Checkpointer::Outcome> outcome;
+      if (due) {
+        TESSERA_ASSIGN_OR_RETURN(outcome, checkpointer_->Wait());
+      } else {
+        TESSERA_ASSIGN_OR_RETURN(outcome, checkpointer_->Poll());
+      }
+      if (outcome) TESSERA_RETURN_IF_ERROR(Saved(*outcome));
+    }
+    return due ? checkpointer_->Begin() : absl::OkStatus();
+  }
+
+  // A run that goes on can do without a checkpoint that could not be written.
+  absl::Status Saved(const Checkpointer::Outcome& outcome) {
+    if (outcome.status.ok()) saved_ = outcome.step;
+    return report_ == nullptr ? absl::OkStatus() : report_->Saved(outcome);
+  }
+
+  // The run ends here: its last step is in a checkpoint, or that is an error.
+  absl::Status SaveLast() {
+    if (checkpointer_ == nullptr) return absl::OkStatus();
+    if (checkpointer_->busy()) {
+      TESSERA_ASSIGN_OR_RETURN(const Checkpointer::Outcome outcome, checkpointer_->Wait());
+      TESSERA_RETURN_IF_ERROR(Saved(outcome));
+    }
+    if (saved_ == trainer_->steps_done()) return absl::OkStatus();
+    TESSERA_RETURN_IF_ERROR(checkpointer_->Begin());
+    TESSERA_ASSIGN_OR_RETURN(const Checkpointer::Outcome outcome, checkpointer_->Wait());
+    TESSERA_RETURN_IF_ERROR(Saved(outcome));
+    if (outcome.status.ok() || communicator_.rank() == 0) return outcome.status;
+    return absl::CancelledError(outcome.status.message());
   }
 
   // What is taken beside the arenas of the memory that the device's is of.
@@ -259,6 +324,7 @@ class Run {
   }
 
   const RunConfig& config_;
+  const std::vector<std::string>& allowed_;
   const Backend backend_;
   const RunOutputs& outputs_;
   Communicator& communicator_;
@@ -267,20 +333,25 @@ class Run {
   std::optional<int64_t> free_before_;  // of the device's own memory, without the arena
   std::unique_ptr<TokenBatches> train_, validation_;
   std::unique_ptr<Trainer> trainer_;
-  std::unique_ptr<Report> report_;  // on the first rank
-  int64_t evaluated_ = -1;          // after which step
+  std::unique_ptr<Checkpointer> checkpointer_;  // null where no checkpoints are written
+  std::unique_ptr<Report> report_;              // on the first rank
+  int64_t evaluated_ = -1;                      // after which step
+  int64_t saved_ = -1;                          // the last step that is in a checkpoint
+  bool traced_ = false;
 };
 
 }  // namespace
 
-absl::StatusOr<RunEnd> TrainRun(const RunConfig& config, Backend backend, const RunOutputs& outputs,
+absl::StatusOr<RunEnd> TrainRun(const RunConfig& config, const std::vector<std::string>& allowed,
+                                Backend backend, const RunOutputs& outputs,
                                 Communicator& communicator,
                                 const std::function<void(const absl::Status&)>& report) {
   std::once_flag reported;
   const auto report_once = [&](const absl::Status& failure) {
     std::call_once(reported, [&] { report(failure); });
   };
-  absl::StatusOr<RunEnd> end = Run(config, backend, outputs, communicator, report_once).Train();
+  absl::StatusOr<RunEnd> end =
+      Run(config, allowed, backend, outputs, communicator, report_once).Train();
   if (!end.ok() && !absl::IsCancelled(end.status())) {
     report_once(end.status());
     communicator.Abort(end.status());

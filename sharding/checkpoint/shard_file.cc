@@ -1,0 +1,110 @@
+#include "sharding/checkpoint/shard_file.h"
+
+#include <algorithm>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "core/atomic_file.h"
+#include "core/checksum.h"
+#include "core/safetensors.h"
+
+namespace tessera {
+namespace {
+
+using State = Trainer::State;
+
+constexpr int64_t kElement = SizeOf(DType::kFloat32);
+
+absl::string_view NameOf(State state) {
+  switch (state) {
+    case State::kMaster:
+      return "master";
+    case State::kMomentum:
+      return "momentum";
+    case State::kVariance:
+      return "variance";
+  }
+  return "";
+}
+
+}  // namespace
+
+std::string TensorName(const Model& model, State state, int unit, int parameter) {
+  const UnitSpec& spec = model.units[unit];
+  return absl::StrCat(NameOf(state), ".", spec.name, ".", spec.parameters[parameter].name);
+}
+
+std::vector<Manifest::Tensor> TensorsOf(const Model& model) {
+  std::vector<Manifest::Tensor> tensors;
+  for (const State state : Trainer::kStates) {
+    for (int u = 0; u < static_cast<int>(model.units.size()); ++u) {
+      const std::vector<ParameterSpec>& parameters = model.units[u].parameters;
+      for (int p = 0; p < static_cast<int>(parameters.size()); ++p) {
+        const Shape& shape = parameters[p].shape;
+        tensors.push_back({TensorName(model, state, u, p), {shape.begin(), shape.end()}});
+      }
+    }
+  }
+  return tensors;
+}
+
+std::vector<SavedPart> PartsOf(const Plan& plan, int rank) {
+  std::vector<SavedPart> parts;
+  for (int u = 0; u < static_cast<int>(plan.partitions.size()); ++u) {
+    const UnitPartition& partition = plan.partitions[u];
+    const int64_t begin = rank * partition.shard;
+    for (const State state : Trainer::kStates) {
+      for (int p = 0; p < static_cast<int>(partition.sizes.size()); ++p) {
+        const int64_t offset = partition.offsets[p];
+        const int64_t first = std::max(begin, offset);
+        const int64_t end = std::min(begin + partition.shard, offset + partition.sizes[p]);
+        if (first < end) parts.push_back({state, u, p, first - offset, end - first});
+      }
+    }
+  }
+  return parts;
+}
+
+std::string ShardFileName(int rank, int world) {
+  return absl::StrFormat("shard-%05d-of-%05d.safetensors", rank, world);
+}
+
+absl::StatusOr<Manifest::File> WriteShardFile(const std::string& folder, const Model& model,
+                                              const std::vector<SavedPart>& parts, int rank,
+                                              int world, absl::string_view values) {
+  Manifest::File file;
+  file.name = ShardFileName(rank, world);
+  std::vector<SafetensorsEntry> entries;
+  for (const SavedPart& part : parts) {
+    const std::string tensor = TensorName(model, part.state, part.unit, part.parameter);
+    entries.push_back({tensor, "F32", {part.elements}, part.elements * kElement});
+    file.pieces.push_back({tensor, part.first, part.elements, 0});
+  }
+  const std::string header = SafetensorsHeader(
+      entries, {{"format", "part of a tessera checkpoint; " + std::string(kManifestName) +
+                               " says which elements of each tensor are here"}});
+  auto offset = static_cast<int64_t>(header.size());
+  for (Manifest::Piece& piece : file.pieces) {
+    piece.offset = offset;
+    offset += piece.elements * kElement;
+  }
+  file.bytes = offset;
+
+  TESSERA_ASSIGN_OR_RETURN(AtomicFile out,
+                           AtomicFile::Create(absl::StrCat(folder, "/", file.name)));
+  ChunkChecksums checksums;
+  const auto append = [&](absl::string_view bytes) {
+    checksums.Append(bytes);
+    return out.Append(bytes);
+  };
+  TESSERA_RETURN_IF_ERROR(append(header));
+  constexpr int64_t kAtOnce = int64_t{8} << 20;
+  for (size_t at = 0; at < values.size(); at += kAtOnce) {
+    TESSERA_RETURN_IF_ERROR(append(values.substr(at, kAtOnce)));
+  }
+  TESSERA_RETURN_IF_ERROR(out.Commit());
+  file.checksums = checksums.Finish();
+  return file;
+}
+
+}  // namespace tessera
