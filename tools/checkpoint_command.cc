@@ -1,9 +1,9 @@
 #include "tools/checkpoint_command.h"
 
 #include <algorithm>
+#include <bit>
 #include <cmath>
-#include <cstdio>
-#include <cstring>
+#include <cstdint>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
@@ -82,7 +82,7 @@ absl::StatusOr<bool> DiffTensor(const CheckpointReader& a, const CheckpointReade
   int64_t different = 0;
   double most = 0;
   for (int64_t i = 0; i < elements; ++i) {
-    if (std::memcmp(&x[i], &y[i], sizeof(float)) == 0) continue;
+    if (std::bit_cast<uint32_t>(x[i]) == std::bit_cast<uint32_t>(y[i])) continue;
     ++different;
     most = std::max(most, std::fabs(static_cast<double>(x[i]) - y[i]));
   }

@@ -167,6 +167,7 @@ class Search {
   // Makes the changes of a run; how they are written, or nothing if the last changes nothing.
   std::vector<std::string> Make(const std::vector<Change>& changes, RunConfig* config) const {
     std::vector<std::string> settings;
+    settings.reserve(changes.size());
     for (const Change& change : changes) settings.push_back(change.make(config));
     if (!settings.empty() && settings.back().empty()) return {};
     settings.erase(std::remove(settings.begin(), settings.end(), ""), settings.end());

@@ -71,6 +71,7 @@ absl::StatusOr<std::vector<std::string>> Candidates(const RunConfig& config) {
   std::vector<std::string> paths;
   TESSERA_ASSIGN_OR_RETURN(const std::vector<CheckpointFolder::Entry> entries,
                            CheckpointFolder(config.checkpoint.folder).List());
+  paths.reserve(entries.size());
   for (const CheckpointFolder::Entry& entry : entries) paths.push_back(entry.path);
   return paths;
 }
