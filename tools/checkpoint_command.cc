@@ -12,6 +12,7 @@
 #include "sharding/checkpoint/checkpoint_folder.h"
 #include "sharding/checkpoint/checkpoint_reader.h"
 #include "tools/command_line.h"
+#include "tools/convert_checkpoint.h"
 #include "tools/exit_status.h"
 
 namespace tessera {
@@ -58,36 +59,20 @@ int VerifyAll(const std::string& path) {
   return FinishOutput();
 }
 
-absl::StatusOr<std::vector<float>> ReadTensor(const CheckpointReader& checkpoint,
-                                              const std::string& name, int64_t elements) {
-  std::vector<float> values(elements);
-  TESSERA_RETURN_IF_ERROR(checkpoint.Read(
-      [&](const std::string& tensor) -> CheckpointReader::Range {
-        return tensor == name ? CheckpointReader::Range{0, elements} : CheckpointReader::Range{};
-      },
-      [&](const std::string&, int64_t first, absl::Span<const float> part) {
-        std::copy(part.begin(), part.end(), values.begin() + first);
-        return absl::OkStatus();
-      }));
-  return values;
-}
-
 // Prints how the tensor differs, if it does; whether it does.
 absl::StatusOr<bool> DiffTensor(const CheckpointReader& a, const CheckpointReader& b,
                                 const Manifest::Tensor& tensor) {
-  int64_t elements = 1;
-  for (const int64_t extent : tensor.shape) elements *= extent;
-  TESSERA_ASSIGN_OR_RETURN(const std::vector<float> x, ReadTensor(a, tensor.name, elements));
-  TESSERA_ASSIGN_OR_RETURN(const std::vector<float> y, ReadTensor(b, tensor.name, elements));
+  TESSERA_ASSIGN_OR_RETURN(const std::vector<float> x, a.ReadTensor(tensor));
+  TESSERA_ASSIGN_OR_RETURN(const std::vector<float> y, b.ReadTensor(tensor));
   int64_t different = 0;
   double most = 0;
-  for (int64_t i = 0; i < elements; ++i) {
+  for (size_t i = 0; i < x.size(); ++i) {
     if (std::bit_cast<uint32_t>(x[i]) == std::bit_cast<uint32_t>(y[i])) continue;
     ++different;
     most = std::max(most, std::fabs(static_cast<double>(x[i]) - y[i]));
   }
   if (different > 0) {
-    absl::PrintF("%s: %d of %d elements, by up to %g\n", tensor.name, different, elements, most);
+    absl::PrintF("%s: %d of %d elements, by up to %g\n", tensor.name, different, x.size(), most);
   }
   return different > 0;
 }
@@ -142,19 +127,35 @@ int Diff(const std::string& a, const std::string& b) {
   return end == kDone && *differ ? kFailed : end;
 }
 
+int Convert(const std::string& from, const std::string& to, const std::string& precision) {
+  const bool half = precision == NameOf(DType::kBFloat16);
+  if (!half && precision != NameOf(DType::kFloat32)) {
+    return ReportMisuse(absl::InvalidArgumentError(
+        absl::StrCat("--precision is ", precision, "; expected fp32 or bf16")));
+  }
+  const absl::StatusOr<std::string> made =
+      ConvertCheckpoint(from, to, half ? DType::kBFloat16 : DType::kFloat32);
+  if (!made.ok()) return ReportFailure(made.status(), /*rank=*/-1);
+  absl::PrintF("%s\n", *made);
+  return FinishOutput();
+}
+
 }  // namespace
 
 int CheckpointCommand(const std::vector<std::string>& arguments) {
   const absl::StatusOr<CommandLine> line = ParseCommandLine(
-      arguments, {{}, {}, 2, 3, "list, verify or diff, and a folder (diff takes two)"});
+      arguments, {{"precision"}, {}, 2, 3, "list, verify, diff or convert, and its paths"});
   if (!line.ok()) return ReportMisuse(line.status());
   const std::vector<std::string>& words = line->positional;
   if (words[0] == "list" && words.size() == 2) return List(words[1]);
   if (words[0] == "verify" && words.size() == 2) return VerifyAll(words[1]);
   if (words[0] == "diff" && words.size() == 3) return Diff(words[1], words[2]);
-  return ReportMisuse(absl::InvalidArgumentError(
-      absl::StrCat("checkpoint ", words[0], " with ", words.size() - 1,
-                   " folders; expected list FOLDER, verify CHECKPOINT or diff A B")));
+  if (words[0] == "convert" && words.size() == 3) {
+    return Convert(words[1], words[2], line->Get("precision", NameOf(DType::kFloat32)));
+  }
+  return ReportMisuse(absl::InvalidArgumentError(absl::StrCat(
+      "checkpoint ", words[0], " with ", words.size() - 1,
+      " paths; expected list FOLDER, verify CHECKPOINT, diff A B, or convert FROM TO")));
 }
 
 }  // namespace tessera

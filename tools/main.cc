@@ -27,6 +27,7 @@ constexpr char kUsage[] = R"(usage:
   tessera plan CONFIG.yaml [--ranks N] [--set key.path=value]...
                 [--device cpu|cuda] [--json] [--print]
   tessera checkpoint list FOLDER | verify CHECKPOINT | diff A B
+  tessera checkpoint convert FROM TO [--precision fp32|bf16]
   tessera data TEXT... --train FILE --validation FILE [--held-out PERCENT]
   tessera bench [step] [adamw] [ranks] [plan] [capacity] [offload [--path FOLDER]]
                 [gpu [--json FILE.json]]

@@ -1,7 +1,11 @@
 #include "tools/run_config.h"
 
+#include <algorithm>
+#include <utility>
+
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
 #include "absl/types/span.h"
 #include "core/config/config_reader.h"
 #include "core/config/schema.h"
@@ -274,6 +278,23 @@ std::vector<std::string> ResultSettings(RunConfig config) {
     if (decides) settings.push_back(absl::StrCat(key.path, " = ", key.show()));
   }
   return settings;
+}
+
+absl::StatusOr<RunConfig> ConfigOfSettings(const std::vector<std::string>& settings) {
+  RunConfig config;
+  const Schema schema = RunConfigSchema(config);
+  for (const std::string& setting : settings) {
+    const std::pair<std::string, std::string> parts =
+        absl::StrSplit(setting, absl::MaxSplits(" = ", 1));
+    const auto key =
+        std::find_if(schema.keys().begin(), schema.keys().end(),
+                     [&](const Key& candidate) { return candidate.path == parts.first; });
+    if (key == schema.keys().end() || !key->StoreText(parts.second)) {
+      return absl::InvalidArgumentError(
+          absl::StrCat(setting, " is no setting of this version of tessera"));
+    }
+  }
+  return config;
 }
 
 std::string RunConfigReference() {

@@ -131,6 +131,10 @@ std::vector<std::string> SharedSettings(RunConfig config);
 // its data are does not.
 std::vector<std::string> ResultSettings(RunConfig config);
 
+// What such settings make of a configuration; the rest has its defaults. InvalidArgument
+// for one that this version does not know.
+absl::StatusOr<RunConfig> ConfigOfSettings(const std::vector<std::string>& settings);
+
 // The table of all keys, in Markdown.
 std::string RunConfigReference();
 

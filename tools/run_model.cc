@@ -8,7 +8,6 @@
 #include <cstring>
 
 #include "absl/strings/str_cat.h"
-#include "models/gpt2.h"
 #include "sharding/fit.h"
 
 namespace tessera {
@@ -46,7 +45,7 @@ absl::StatusOr<int64_t> FreeIn(const std::string& folder) {
 
 }  // namespace
 
-absl::StatusOr<Model> MakeModel(const RunConfig& config) {
+Gpt2Config Gpt2ConfigOf(const RunConfig& config) {
   Gpt2Config gpt2;
   gpt2.layers = config.model.layers;
   gpt2.heads = config.model.heads;
@@ -54,7 +53,11 @@ absl::StatusOr<Model> MakeModel(const RunConfig& config) {
   gpt2.context = config.model.context;
   gpt2.vocabulary = config.model.vocabulary;
   gpt2.dropout = config.model.dropout;
-  return MakeGpt2(gpt2, config.precision);
+  return gpt2;
+}
+
+absl::StatusOr<Model> MakeModel(const RunConfig& config) {
+  return MakeGpt2(Gpt2ConfigOf(config), config.precision);
 }
 
 TrainerOptions MakeTrainerOptions(const RunConfig& config, int world) {

@@ -5,6 +5,7 @@
 
 #include "absl/status/statusor.h"
 #include "core/device.h"
+#include "models/gpt2.h"
 #include "models/module.h"
 #include "sharding/trainer.h"
 #include "tools/run_config.h"
@@ -13,6 +14,7 @@ namespace tessera {
 
 // What a run's configuration asks of the library. InvalidArgument where the
 // model's sizes make no sense.
+Gpt2Config Gpt2ConfigOf(const RunConfig& config);
 absl::StatusOr<Model> MakeModel(const RunConfig& config);
 TrainerOptions MakeTrainerOptions(const RunConfig& config, int world);
 

@@ -180,6 +180,8 @@ Key& Schema::Size(std::string path, int64_t& target, IntegerRange range, std::st
       });
 }
 
+bool Key::StoreText(const std::string& text) const { return store(YAML::Load(text)); }
+
 Key& Schema::Text(std::string path, std::string& target, std::string help) {
   return Add(
       std::move(path), "text", std::move(help),

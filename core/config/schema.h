@@ -40,6 +40,8 @@ struct Key {
   std::string help;
   // Stores a value that is as expected and returns true, or changes nothing.
   std::function<bool(const YAML::Node&)> store;
+  // The same of a text that `show` gave.
+  bool StoreText(const std::string& text) const;
   // What the variable holds: different texts for different values.
   std::function<std::string()> show;
   bool required = false;

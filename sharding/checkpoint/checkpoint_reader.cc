@@ -16,6 +16,12 @@ namespace {
 
 constexpr int64_t kElement = sizeof(float);
 
+int64_t ElementsOf(const Manifest::Tensor& tensor) {
+  int64_t elements = 1;
+  for (const int64_t extent : tensor.shape) elements *= extent;
+  return elements;
+}
+
 // That what a manifest says of its files fits together: it is what a program wrote, but
 // perhaps not this one.
 absl::Status CheckFile(const std::string& path, const Manifest::File& file) {
@@ -51,8 +57,6 @@ absl::Status CheckWhole(const std::string& path, const Manifest& manifest) {
     }
   }
   for (const Manifest::Tensor& tensor : manifest.tensors) {
-    int64_t elements = 1;
-    for (const int64_t extent : tensor.shape) elements *= extent;
     std::vector<CheckpointReader::Range>& ranges = parts[tensor.name];
     std::sort(ranges.begin(), ranges.end(),
               [](const auto& a, const auto& b) { return a.first < b.first; });
@@ -61,7 +65,7 @@ absl::Status CheckWhole(const std::string& path, const Manifest& manifest) {
       if (range.first != at) break;
       at = range.end;
     }
-    if (at != elements) {
+    if (at != ElementsOf(tensor)) {
       return absl::DataLossError(
           absl::StrCat(path, ": no file has element ", at, " of ", tensor.name));
     }
@@ -111,6 +115,20 @@ absl::Status CheckpointReader::Read(const Wanted& wanted, const Take& take) cons
     }
   }
   return absl::OkStatus();
+}
+
+absl::StatusOr<std::vector<float>> CheckpointReader::ReadTensor(
+    const Manifest::Tensor& tensor) const {
+  std::vector<float> values(ElementsOf(tensor));
+  TESSERA_RETURN_IF_ERROR(Read(
+      [&](const std::string& name) {
+        return name == tensor.name ? Range{0, static_cast<int64_t>(values.size())} : Range{};
+      },
+      [&](const std::string&, int64_t first, absl::Span<const float> part) {
+        std::copy(part.begin(), part.end(), values.begin() + first);
+        return absl::OkStatus();
+      }));
+  return values;
 }
 
 absl::Status CheckpointReader::Verify() const {

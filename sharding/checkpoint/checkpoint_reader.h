@@ -3,6 +3,7 @@
 
 #include <functional>
 #include <string>
+#include <vector>
 
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
@@ -34,6 +35,9 @@ class CheckpointReader {
   // Goes through the files from their beginnings, once, and reads the chunks that hold
   // what is wanted. Errors: those of `take`, too.
   absl::Status Read(const Wanted& wanted, const Take& take) const;
+
+  // A whole tensor, which there must be.
+  absl::StatusOr<std::vector<float>> ReadTensor(const Manifest::Tensor& tensor) const;
 
   // Reads all chunks of all files.
   absl::Status Verify() const;

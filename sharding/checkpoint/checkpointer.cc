@@ -91,10 +91,15 @@ absl::Status Checkpointer::Copy() {
 void Checkpointer::Write(const std::string& folder) {
   int64_t elements = 0;
   for (const SavedPart& part : parts_) elements += part.elements;
-  file_ =
-      WriteShardFile(folder, trainer_.model(), parts_, communicator_.rank(), communicator_.size(),
-                     {reinterpret_cast<const char*>(trainer_.snapshot().data()),
-                      static_cast<size_t>(elements * kElement)});
+  const absl::Span<const float> values(reinterpret_cast<const float*>(trainer_.snapshot().data()),
+                                       static_cast<size_t>(elements));
+  file_ = [&]() -> absl::StatusOr<Manifest::File> {
+    TESSERA_ASSIGN_OR_RETURN(ShardWriter writer,
+                             ShardWriter::Create(folder, trainer_.model(), parts_,
+                                                 communicator_.rank(), communicator_.size()));
+    TESSERA_RETURN_IF_ERROR(writer.Append(values));
+    return writer.Finish();
+  }();
   written_ = true;
 }
 

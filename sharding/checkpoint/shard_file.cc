@@ -4,9 +4,8 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
-#include "core/atomic_file.h"
-#include "core/checksum.h"
 #include "core/safetensors.h"
+#include "core/status.h"
 
 namespace tessera {
 namespace {
@@ -69,9 +68,9 @@ std::string ShardFileName(int rank, int world) {
   return absl::StrFormat("shard-%05d-of-%05d.safetensors", rank, world);
 }
 
-absl::StatusOr<Manifest::File> WriteShardFile(const std::string& folder, const Model& model,
-                                              const std::vector<SavedPart>& parts, int rank,
-                                              int world, absl::string_view values) {
+absl::StatusOr<ShardWriter> ShardWriter::Create(const std::string& folder, const Model& model,
+                                                const std::vector<SavedPart>& parts, int rank,
+                                                int world) {
   Manifest::File file;
   file.name = ShardFileName(rank, world);
   std::vector<SafetensorsEntry> entries;
@@ -81,30 +80,42 @@ absl::StatusOr<Manifest::File> WriteShardFile(const std::string& folder, const M
     file.pieces.push_back({tensor, part.first, part.elements, 0});
   }
   const std::string header = SafetensorsHeader(
-      entries, {{"format", "part of a tessera checkpoint; " + std::string(kManifestName) +
-                               " says which elements of each tensor are here"}});
-  auto offset = static_cast<int64_t>(header.size());
+      entries, {{"format", absl::StrCat("part of a tessera checkpoint; ", kManifestName,
+                                        " says which elements of each tensor are here")}});
+  file.bytes = static_cast<int64_t>(header.size());
   for (Manifest::Piece& piece : file.pieces) {
-    piece.offset = offset;
-    offset += piece.elements * kElement;
+    piece.offset = file.bytes;
+    file.bytes += piece.elements * kElement;
   }
-  file.bytes = offset;
+  const std::string path = absl::StrCat(folder, "/", file.name);
+  TESSERA_ASSIGN_OR_RETURN(AtomicFile out, AtomicFile::Create(path));
+  ShardWriter writer(std::move(file), std::move(out));
+  TESSERA_RETURN_IF_ERROR(writer.AppendBytes(header));
+  return writer;
+}
 
-  TESSERA_ASSIGN_OR_RETURN(AtomicFile out,
-                           AtomicFile::Create(absl::StrCat(folder, "/", file.name)));
-  ChunkChecksums checksums;
-  const auto append = [&](absl::string_view bytes) {
-    checksums.Append(bytes);
-    return out.Append(bytes);
-  };
-  TESSERA_RETURN_IF_ERROR(append(header));
-  constexpr int64_t kAtOnce = int64_t{8} << 20;
+absl::Status ShardWriter::AppendBytes(absl::string_view bytes) {
+  checksums_->Append(bytes);
+  written_ += static_cast<int64_t>(bytes.size());
+  return out_.Append(bytes);
+}
+
+absl::Status ShardWriter::Append(absl::Span<const float> values) {
+  // So that what is hashed is still in a cache when it is written.
+  constexpr size_t kAtOnce = size_t{2} << 20;
   for (size_t at = 0; at < values.size(); at += kAtOnce) {
-    TESSERA_RETURN_IF_ERROR(append(values.substr(at, kAtOnce)));
+    const absl::Span<const float> part = values.subspan(at, kAtOnce);
+    TESSERA_RETURN_IF_ERROR(
+        AppendBytes({reinterpret_cast<const char*>(part.data()), part.size() * kElement}));
   }
-  TESSERA_RETURN_IF_ERROR(out.Commit());
-  file.checksums = checksums.Finish();
-  return file;
+  return absl::OkStatus();
+}
+
+absl::StatusOr<Manifest::File> ShardWriter::Finish() {
+  TESSERA_CHECK(written_ == file_.bytes, absl::StrCat(written_, " of ", file_.bytes, " bytes"));
+  TESSERA_RETURN_IF_ERROR(out_.Commit());
+  file_.checksums = checksums_->Finish();
+  return std::move(file_);
 }
 
 }  // namespace tessera

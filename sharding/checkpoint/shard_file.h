@@ -1,11 +1,16 @@
 #ifndef TESSERA_SHARDING_CHECKPOINT_SHARD_FILE_H_
 #define TESSERA_SHARDING_CHECKPOINT_SHARD_FILE_H_
 
+#include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
+#include "absl/types/span.h"
+#include "core/atomic_file.h"
+#include "core/checksum.h"
 #include "models/module.h"
 #include "sharding/checkpoint/manifest.h"
 #include "sharding/plan.h"
@@ -35,11 +40,28 @@ std::vector<SavedPart> PartsOf(const Plan& plan, int rank);
 // "shard-00002-of-00004.safetensors"
 std::string ShardFileName(int rank, int world);
 
-// Writes a rank's file: `values` are its parts, one after the other, in fp32. It appears
-// whole and durable, or not at all. The errors of AtomicFile.
-absl::StatusOr<Manifest::File> WriteShardFile(const std::string& folder, const Model& model,
-                                              const std::vector<SavedPart>& parts, int rank,
-                                              int world, absl::string_view values);
+// Writes a file of a checkpoint, which appears whole and durable, or not at all. The errors
+// of AtomicFile. Not thread-safe.
+class ShardWriter {
+ public:
+  static absl::StatusOr<ShardWriter> Create(const std::string& folder, const Model& model,
+                                            const std::vector<SavedPart>& parts, int rank,
+                                            int world);
+
+  // The next values of the parts, one after the other, in fp32.
+  absl::Status Append(absl::Span<const float> values);
+  // Call once, last, when all have been appended.
+  absl::StatusOr<Manifest::File> Finish();
+
+ private:
+  ShardWriter(Manifest::File file, AtomicFile out) : file_(std::move(file)), out_(std::move(out)) {}
+  absl::Status AppendBytes(absl::string_view bytes);
+
+  Manifest::File file_;
+  AtomicFile out_;
+  int64_t written_ = 0;
+  std::unique_ptr<ChunkChecksums> checksums_ = std::make_unique<ChunkChecksums>();
+};
 
 }  // namespace tessera
 

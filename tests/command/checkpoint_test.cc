@@ -280,6 +280,26 @@ TEST_F(CheckpointTest, TheCommand) {
   EXPECT_EQ(RunCommand({"checkpoint", "diff", "two"}).status, 2);
 }
 
+// A model that was trained here goes out, comes in again, and is trained on.
+TEST_F(CheckpointTest, AModelGoesOutAndComesIn) {
+  ASSERT_EQ(Train({kFolder, "schedule.steps=2"}, {"--ranks", "2"}).status, 0);
+  ASSERT_EQ(RunCommand({"checkpoint", "convert", "saved/step-00000002", "out"}).status, 0);
+  ASSERT_EQ(RunCommand({"checkpoint", "convert", "out", "begun"}).status, 0);
+  const Result diff =
+      RunCommand({"checkpoint", "diff", "saved/step-00000002", "begun/step-00000000"});
+  EXPECT_EQ(diff.status, 1);
+  EXPECT_THAT(diff.out, Not(HasSubstr("master.")));
+  EXPECT_THAT(diff.out, HasSubstr("momentum."));
+  const std::vector<std::string> settings = {"schedule.steps=2", "resume=begun/step-00000000"};
+  const Result result = Train(settings, {"--ranks", "2"});
+  EXPECT_EQ(result.status, 0) << result.error;
+  EXPECT_THAT(result.out, HasSubstr("resumed from begun/step-00000000, after step 0"));
+  ExpectRefusal({"schedule.steps=2", "resume=begun/step-00000000", "model.layers=2"},
+                "the checkpoint is of a run with model.layers = 1, this one has model.layers = 2");
+  EXPECT_EQ(RunCommand({"checkpoint", "convert", "saved/step-00000002", "out"}).status, 1);
+  EXPECT_EQ(RunCommand({"checkpoint", "convert", "out", "x", "--precision", "fp8"}).status, 2);
+}
+
 TEST_F(CheckpointTest, ADiskThatIsFull) {
   // Of a file system that only this run sees, if the system lets a user have one.
   const std::string mount =

@@ -1,6 +1,7 @@
 #include "tools/train/resume.h"
 
 #include <algorithm>
+#include <map>
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
@@ -38,20 +39,21 @@ absl::Status Differs(const std::string& folder, absl::string_view theirs, absl::
                                                  theirs, ", this one has ", ours, "; ", advice));
 }
 
+// A setting that the checkpoint does not tell of is free.
 absl::Status CheckSettings(const CheckpointReader& checkpoint, const RunConfig& config,
                            const std::vector<std::string>& allowed) {
-  const std::vector<std::string> ours = ResultSettings(config);
-  const std::vector<std::string>& theirs = checkpoint.manifest().settings;
-  for (size_t s = 0; s < std::max(ours.size(), theirs.size()); ++s) {
-    const std::string our = s < ours.size() ? ours[s] : "no such setting";
-    const std::string their = s < theirs.size() ? theirs[s] : "no such setting";
-    if (our == their) continue;
-    const absl::string_view key = KeyOf(s < ours.size() ? our : their);
-    if (KeyOf(our) == KeyOf(their) && IsAllowed(key, allowed)) continue;
-    const bool may = KeyOf(our) == KeyOf(their) && !absl::StartsWith(key, "model.");
-    return Differs(checkpoint.folder(), their, our,
-                   may ? absl::StrCat("set it so, or change it on purpose with --allow ", key)
-                       : "a checkpoint goes on with its own model only");
+  std::map<std::string, std::string> theirs;
+  for (const std::string& setting : checkpoint.manifest().settings) {
+    theirs[std::string(KeyOf(setting))] = setting;
+  }
+  for (const std::string& our : ResultSettings(config)) {
+    const std::string key(KeyOf(our));
+    const auto their = theirs.find(key);
+    if (their == theirs.end() || their->second == our || IsAllowed(key, allowed)) continue;
+    return Differs(checkpoint.folder(), their->second, our,
+                   absl::StartsWith(key, "model.")
+                       ? "a checkpoint goes on with its own model only"
+                       : absl::StrCat("set it so, or change it on purpose with --allow ", key));
   }
   return absl::OkStatus();
 }
@@ -59,7 +61,7 @@ absl::Status CheckSettings(const CheckpointReader& checkpoint, const RunConfig& 
 absl::Status CheckData(const CheckpointReader& checkpoint, const std::string& data,
                        const std::vector<std::string>& allowed) {
   const std::string& theirs = checkpoint.manifest().data;
-  if (data == theirs || IsAllowed(kData, allowed)) return absl::OkStatus();
+  if (theirs.empty() || data == theirs || IsAllowed(kData, allowed)) return absl::OkStatus();
   return Differs(checkpoint.folder(), absl::StrCat("data of ", theirs), data,
                  "give data.train the same tokens, or change them on purpose with --allow data");
 }
