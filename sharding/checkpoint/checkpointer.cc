@@ -64,14 +64,15 @@ absl::Status Checkpointer::Begin() {
   // All ranks know that the folder is there, and where.
   TESSERA_ASSIGN_OR_RETURN(const std::vector<std::string> paths,
                            GatherText(folder.ok() ? *folder : "", communicator_));
-  written_ = false;
-  if (!folder.ok() || !copied.ok() || paths[0].empty()) {
+  busy_ = true;
+  const bool can_write = folder.ok() && copied.ok() && !paths[0].empty();
+  written_ = !can_write;
+  if (can_write) {
+    writer_ = std::thread([this, path = paths[0]] { Write(path); });
+  } else {
     file_ = !folder.ok()   ? folder.status()
             : !copied.ok() ? copied
                            : absl::CancelledError("the first rank has no folder");
-    writer_ = std::thread([this] { written_ = true; });
-  } else {
-    writer_ = std::thread([this, path = paths[0]] { Write(path); });
   }
   blocked_ = Now() - began_;
   return absl::OkStatus();
@@ -124,7 +125,8 @@ absl::StatusOr<Checkpointer::Outcome> Checkpointer::Wait() {
 }
 
 absl::StatusOr<Checkpointer::Outcome> Checkpointer::Finish() {
-  writer_.join();
+  if (writer_.joinable()) writer_.join();
+  busy_ = false;
   Outcome outcome;
   outcome.step = step_;
   TESSERA_ASSIGN_OR_RETURN(outcome.status, FirstFailure(file_.status()));

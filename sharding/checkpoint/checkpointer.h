@@ -50,7 +50,7 @@ class Checkpointer {
   Checkpointer& operator=(const Checkpointer&) = delete;
   ~Checkpointer();
 
-  bool busy() const { return writer_.joinable(); }
+  bool busy() const { return busy_; }
 
   // Begins to save the state after the steps done. Call it when nothing is being saved.
   // An error is the communicator's; what else goes wrong is in the save's outcome.
@@ -80,7 +80,8 @@ class Checkpointer {
   int64_t step_ = 0;
   double began_ = 0;
   double blocked_ = 0;
-  std::thread writer_;
+  bool busy_ = false;
+  std::thread writer_;  // where there is something to write
   std::atomic<bool> written_ = false;
   absl::StatusOr<Manifest::File> file_;  // the thread's until it has ended
 };
