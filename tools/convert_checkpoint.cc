@@ -90,8 +90,7 @@ absl::Status WriteSafetensors(const CheckpointReader& checkpoint, const Model& m
 absl::StatusOr<std::string> Export(const std::string& from, const std::string& to,
                                    DType precision) {
   TESSERA_ASSIGN_OR_RETURN(const CheckpointReader checkpoint, CheckpointReader::Open(from));
-  TESSERA_ASSIGN_OR_RETURN(const RunConfig config,
-                           ConfigOfSettings(checkpoint.manifest().settings));
+  TESSERA_ASSIGN_OR_RETURN(const RunConfig config, ModelOfSettings(checkpoint.manifest().settings));
   TESSERA_ASSIGN_OR_RETURN(const Model model, MakeModel(config));
   TESSERA_RETURN_IF_ERROR(CheckModel(checkpoint, model));
   std::error_code error;

@@ -280,12 +280,13 @@ std::vector<std::string> ResultSettings(RunConfig config) {
   return settings;
 }
 
-absl::StatusOr<RunConfig> ConfigOfSettings(const std::vector<std::string>& settings) {
+absl::StatusOr<RunConfig> ModelOfSettings(const std::vector<std::string>& settings) {
   RunConfig config;
   const Schema schema = RunConfigSchema(config);
   for (const std::string& setting : settings) {
     const std::pair<std::string, std::string> parts =
         absl::StrSplit(setting, absl::MaxSplits(" = ", 1));
+    if (parts.first != "precision" && !absl::StartsWith(parts.first, "model.")) continue;
     const auto key =
         std::find_if(schema.keys().begin(), schema.keys().end(),
                      [&](const Key& candidate) { return candidate.path == parts.first; });

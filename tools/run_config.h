@@ -131,9 +131,9 @@ std::vector<std::string> SharedSettings(RunConfig config);
 // its data are does not.
 std::vector<std::string> ResultSettings(RunConfig config);
 
-// What such settings make of a configuration; the rest has its defaults. InvalidArgument
-// for one that this version does not know.
-absl::StatusOr<RunConfig> ConfigOfSettings(const std::vector<std::string>& settings);
+// A configuration with the model and the precision of such settings, and defaults in all
+// else. InvalidArgument for a setting of the model that this version does not know.
+absl::StatusOr<RunConfig> ModelOfSettings(const std::vector<std::string>& settings);
 
 // The table of all keys, in Markdown.
 std::string RunConfigReference();
