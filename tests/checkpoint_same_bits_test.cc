@@ -11,9 +11,8 @@
 #include "core/philox.h"
 #include "core/sanitizers.h"
 #include "gtest/gtest.h"
-#include "sharding/checkpoint/checkpoint_reader.h"
 #include "sharding/checkpoint/checkpointer.h"
-#include "sharding/checkpoint/load.h"
+#include "tests/support/checkpoints.h"
 #include "tests/support/small_gpt2.h"
 
 namespace tessera::testing {
@@ -80,22 +79,8 @@ class CheckpointSameBits : public ::testing::Test {
                                 const std::string& to) {
     RunOptions options = arrangement.Options();
     options.steps = steps;
-    if (!from.empty()) {
-      options.before = [&](Trainer& trainer, Communicator&) -> absl::Status {
-        TESSERA_ASSIGN_OR_RETURN(const CheckpointReader reader, CheckpointReader::Open(from));
-        return Load(reader, trainer);
-      };
-    }
-    if (!to.empty()) {
-      options.after = [&](Trainer& trainer, Communicator& communicator) -> absl::Status {
-        TESSERA_ASSIGN_OR_RETURN(
-            const std::unique_ptr<Checkpointer> checkpointer,
-            Checkpointer::Create({.folder = absl::StrCat(root_, "/", to)}, trainer, communicator));
-        TESSERA_RETURN_IF_ERROR(checkpointer->Begin());
-        TESSERA_ASSIGN_OR_RETURN(const Checkpointer::Outcome saved, checkpointer->Wait());
-        return saved.status;
-      };
-    }
+    if (!from.empty()) options.before = LoadFrom(from);
+    if (!to.empty()) options.after = SaveTo(absl::StrCat(root_, "/", to));
     SyntheticTokens source(kSmallVocabulary);
     return TrainInThreads(SmallGpt2(arrangement.dtype), options, source, arrangement.world);
   }
@@ -216,10 +201,7 @@ TEST_F(CheckpointSameBits, WrittenWhileTrainingGoesOn) {
 TEST_F(CheckpointSameBits, OfAnotherModel) {
   const std::string path = Saved({1, 0});
   RunOptions options = Arrangement{1, 0}.Options();
-  options.before = [&](Trainer& trainer, Communicator&) -> absl::Status {
-    TESSERA_ASSIGN_OR_RETURN(const CheckpointReader reader, CheckpointReader::Open(path));
-    return Load(reader, trainer);
-  };
+  options.before = LoadFrom(path);
   SyntheticTokens source(kSmallVocabulary);
   const Model wider = *MakeGpt2(
       {.layers = 2, .heads = 2, .width = 64, .context = 16, .vocabulary = kSmallVocabulary},

@@ -1,7 +1,9 @@
 // Training on CUDA, on GPUs or where they are simulated.
 
+#include <algorithm>
 #include <cmath>
 #include <cstdlib>
+#include <filesystem>
 #include <string>
 #include <tuple>
 #include <utility>
@@ -9,6 +11,7 @@
 #include "absl/strings/str_format.h"
 #include "core/sanitizers.h"
 #include "gtest/gtest.h"
+#include "tests/support/checkpoints.h"
 #include "tests/support/cuda_world.h"
 #include "tests/support/small_gpt2.h"
 
@@ -35,6 +38,7 @@ struct Case {
 };
 
 absl::StatusOr<Outcome> TrainOnCuda(const Case& c, RunOptions options) {
+  options.trainer.plan.snapshot = options.after != nullptr;
   options.trainer.plan.stage = c.stage;
   options.trainer.plan.recompute = c.recompute;
   options.trainer.plan.prefetch = c.prefetch;
@@ -120,6 +124,33 @@ TEST_F(CudaTrainingTest, SameBitsWithOffload) {
       }
     }
   }
+}
+
+// A run that was saved goes on in another world and stage to the same bits, and on the
+// other backend to rounding.
+TEST_F(CudaTrainingTest, GoesOnFromACheckpoint) {
+  const std::string folder = ::testing::TempDir() + "/cuda_checkpoints";
+  const Case first = {.stage = 3, .world = std::min(2, LargestCudaWorld())};
+  const Case second = {.stage = 1, .offload = {{Tier::kHost, 0.5}, {}, {}, {}}};
+  SetCudaSeed(2000);
+  RunOptions options = Options();
+  const absl::StatusOr<Outcome> whole = TrainOnCuda(first, options);
+  ASSERT_TRUE(whole.ok()) << whole.status();
+  options.steps = 1;
+  options.after = SaveTo(folder);
+  const absl::StatusOr<Outcome> begun = TrainOnCuda(first, options);
+  ASSERT_TRUE(begun.ok()) << begun.status();
+  options.after = nullptr;
+  options.before = LoadFrom(folder + "/step-00000001");
+  const absl::StatusOr<Outcome> same = TrainOnCuda(second, options);
+  ASSERT_TRUE(same.ok()) << same.status();
+  EXPECT_EQ(same->losses[0], whole->losses[1]);
+  EXPECT_EQ(same->weights, whole->weights);
+  SyntheticTokens source(kSmallVocabulary);
+  const absl::StatusOr<Outcome> cpu = TrainInThreads(SmallGpt2(first.dtype), options, source, 1);
+  ASSERT_TRUE(cpu.ok()) << cpu.status();
+  EXPECT_NEAR(cpu->losses[0], whole->losses[1], 2e-2);
+  std::filesystem::remove_all(folder);
 }
 
 // The backends agree to rounding, step by step.

@@ -38,6 +38,22 @@ TEST(JsonLines, EveryLineIsThereAtOnceAndInOrder) {
             "{\"step\":2,\"loss\":null,\"text\":\"\xef\xbf\xbd\\n\"}\n");
 }
 
+TEST(JsonLines, GoesOnAfterTheLastLineThatIsKept) {
+  const std::string path = testing::TempDir() + "/continued.jsonl";
+  const auto up_to_two = [](const nlohmann::json& line) { return line["step"] <= 2; };
+  const std::string kept = "{\"step\":1}\n{\"step\":2}\n";
+  for (const char* rest : {"", "{\"step\":3}\n{\"step\":1}\n", "no JSON\n", "{\"step\":2}"}) {
+    std::ofstream(path) << kept << rest;
+    auto lines = JsonLines::Continue(path, up_to_two);
+    ASSERT_TRUE(lines.ok()) << lines.status();
+    ASSERT_TRUE(lines->Write({{"step", 7}}).ok());
+    EXPECT_EQ(ReadAll(path), kept + "{\"step\":7}\n") << rest;
+  }
+  std::filesystem::remove(path);
+  ASSERT_TRUE(JsonLines::Continue(path, up_to_two)->Write({{"step", 1}}).ok());
+  EXPECT_EQ(ReadAll(path), "{\"step\":1}\n");
+}
+
 TEST(JsonLines, FloatsKeepTheirBits) {
   const std::string path = testing::TempDir() + "/bits.jsonl";
   std::vector<double> values = {0.0,
