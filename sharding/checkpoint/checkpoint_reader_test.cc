@@ -1,5 +1,6 @@
 #include "sharding/checkpoint/checkpoint_reader.h"
 
+#include <cstdlib>
 #include <filesystem>
 #include <fstream>
 #include <numeric>
@@ -108,14 +109,15 @@ TEST_F(CheckpointReaderTest, ReadsWhatIsWanted) {
 }
 
 // Whatever byte changes or is missing, it is told, with file and offset, and no wrong
-// value comes out.
+// value comes out. TESSERA_LONG=1 tries 10,000.
 TEST_F(CheckpointReaderTest, EveryByteCounts) {
+  const int trials = std::getenv("TESSERA_LONG") != nullptr ? 2500 : 40;
   const RandomKey random = {11, RandomPurpose::kSample, 0};
   uint32_t draws = 0;
   for (const std::string name : {"manifest.json", "file0", "file1", "file2"}) {
     const std::string content = ContentOf(absl::StrCat(path_, "/", name));
     ASSERT_FALSE(content.empty());
-    for (int trial = 0; trial < 40; ++trial) {
+    for (int trial = 0; trial < trials; ++trial) {
       const size_t at = random.Word(draws++) % content.size();
       std::string changed = content;
       if (trial % 4 == 0) {
