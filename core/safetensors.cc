@@ -5,7 +5,6 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <bit>
 #include <cerrno>
 #include <cmath>
 #include <cstring>
@@ -192,12 +191,12 @@ absl::StatusOr<std::vector<float>> SafetensorsFile::Read(const std::string& name
     return absl::InvalidArgumentError(absl::StrCat(path_, ": ", name, " is of the type ",
                                                    entry.dtype, "; expected F32, BF16 or F16"));
   }
-  std::vector<uint16_t> bits(entry.bytes / SizeOf(DType::kBFloat16));
-  TESSERA_RETURN_IF_ERROR(ReadBytes(entry.offset, entry.bytes, bits.data()));
-  std::vector<float> values(bits.size());
+  std::vector<BFloat16> narrow(entry.bytes / SizeOf(DType::kBFloat16));
+  TESSERA_RETURN_IF_ERROR(ReadBytes(entry.offset, entry.bytes, narrow.data()));
+  std::vector<float> values(narrow.size());
   const bool brain = entry.dtype == "BF16";
-  std::transform(bits.begin(), bits.end(), values.begin(), [brain](uint16_t word) {
-    return brain ? std::bit_cast<float>(static_cast<uint32_t>(word) << 16) : FromHalf(word);
+  std::transform(narrow.begin(), narrow.end(), values.begin(), [brain](BFloat16 value) {
+    return brain ? static_cast<float>(value) : FromHalf(value.bits);
   });
   return values;
 }

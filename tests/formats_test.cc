@@ -271,6 +271,21 @@ TEST_F(FormatsTest, LlmcGivesTheSame) {
   }
 }
 
+TEST_F(FormatsTest, NarrowTypes) {
+  const std::vector<uint16_t> bits = {0x3c00, 0xc000, 0x0001, 0x03ff, 0x7bff, 0x8000, 0x3555};
+  const std::string data(reinterpret_cast<const char*>(bits.data()), 2 * bits.size());
+  const std::string path = root_ + "/narrow.safetensors";
+  WriteFile(path, SafetensorsHeader({{"half", "F16", {7}, 14}, {"brain", "BF16", {7}, 14}}, {}) +
+                      data + data);
+  const absl::StatusOr<SafetensorsFile> file = SafetensorsFile::Open(path);
+  ASSERT_TRUE(file.ok()) << file.status();
+  EXPECT_EQ(*file->Read("half"),
+            (std::vector<float>{1, -2, 0x1p-24F, 0x3ffp-24F, 65504, -0.0F, 0x1.554p-2F}));
+  EXPECT_EQ(file->Read("brain")->at(0), 0x1p-7F);
+  EXPECT_EQ(file->Read("brain")->at(1), -2);
+  EXPECT_TRUE(absl::IsNotFound(file->Read("none").status()));
+}
+
 TEST_F(FormatsTest, ModelsThatAreNone) {
   ExpectRefusal(root_, "config.json: cannot open");
   ExpectRefusal(root_ + "/nothing", "nothing: cannot open");

@@ -1,7 +1,7 @@
 #include <sys/stat.h>
 
+#include <algorithm>
 #include <array>
-#include <bit>
 #include <fstream>
 #include <map>
 #include <utility>
@@ -139,11 +139,10 @@ class LlmcGpt2 final : public Gpt2Weights {
     if (element_ == SizeOf(DType::kFloat32)) {
       file.read(reinterpret_cast<char*>(values.data()), count * element_);
     } else {
-      std::vector<uint16_t> bits(count);
-      file.read(reinterpret_cast<char*>(bits.data()), count * element_);
-      for (int64_t i = 0; i < count; ++i) {
-        values[i] = std::bit_cast<float>(static_cast<uint32_t>(bits[i]) << 16);
-      }
+      std::vector<BFloat16> narrow(count);
+      file.read(reinterpret_cast<char*>(narrow.data()), count * element_);
+      std::transform(narrow.begin(), narrow.end(), values.begin(),
+                     [](BFloat16 value) { return static_cast<float>(value); });
     }
     if (!file) return Wrong(offset, "cannot read");
     return values;
