@@ -161,7 +161,6 @@ TEST_F(OffloadTest, AutoMovesNothingThatFits) {
 
 // Every change that a refusal names does make the run fit.
 TEST_F(OffloadTest, RemediesHelp) {
-  if (kThreadSanitized) GTEST_SKIP() << "planning has no threads, and takes minutes";
   const int64_t all = PlanOf({"model.width=128"})["memory"]["device"]["peak"];
   for (const int percent : {90, 60, 40, 25}) {
     ExpectHelp({"model.width=128", absl::StrCat("memory.device=", all * percent / 100, "B")});
@@ -198,7 +197,6 @@ TEST_F(OffloadTest, ARunThatNeedsEveryRemedy) {
 
 // So many ranks as a refusal says are enough, and the half of them are not.
 TEST_F(OffloadTest, MoreRanksHelp) {
-  if (kThreadSanitized) GTEST_SKIP() << "planning has no threads, and takes minutes";
   std::vector<std::string> given = {"batch.micro=1", "model.width=256"};
   std::vector<std::string> sharded = given;
   sharded.insert(sharded.end(), {"recompute=block", "offload=host", "zero.stage=3"});
@@ -286,7 +284,7 @@ TEST_F(OffloadTest, ADiskThatIsFull) {
 
 TEST_F(OffloadTest, AFileThatMayNotBeSoLarge) {
   Command::Options options;
-  // Half a MiB or one, by the shell: ThreadSanitizer writes some files of its own.
+  // Half a MiB or one, by the shell: sanitizers write some files of their own.
   options.script = "ulimit -f 1024; exec \"$0\" \"$@\"";
   const Result result =
       Run("train", {kFolder, "offload.optimizer=nvme", "model.width=128"}, {}, options);
