@@ -5,7 +5,6 @@
 #include <string>
 #include <vector>
 
-#include "core/sanitizers.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "tests/command/command.h"
@@ -47,7 +46,6 @@ TEST_F(CudaCommandTest, TrainsOnCuda) {
     if (!on_cuda[i].contains("loss")) continue;
     EXPECT_NEAR(on_cuda[i]["loss"].get<double>(), on_cpu[i]["loss"].get<double>(), 2e-2);
   }
-  if (kThreadSanitized) return;  // which makes it slow
   // What is not chosen is chosen for its GPU.
   ASSERT_EQ(Train({"--device", "auto"}).status, 0);
   EXPECT_EQ(Metrics().back()["weights_digest"], on_cuda.back()["weights_digest"]);
