@@ -14,6 +14,7 @@
 #include "absl/strings/str_cat.h"
 #include "core/atomic_file.h"
 #include "core/dtype.h"
+#include "core/read_at.h"
 #include "core/status.h"
 
 namespace tessera {
@@ -120,17 +121,8 @@ absl::StatusOr<SafetensorsFile> SafetensorsFile::Open(const std::string& path) {
 }
 
 absl::Status SafetensorsFile::ReadBytes(int64_t offset, int64_t bytes, void* to) const {
-  auto* out = static_cast<char*>(to);
-  while (bytes > 0) {
-    const ssize_t got = pread(descriptor_, out, static_cast<size_t>(bytes), offset);
-    if (got < 0 && errno == EINTR) continue;
-    if (got < 0) return FileError(path_, absl::StrCat("cannot read at offset ", offset), errno);
-    if (got == 0) return Damaged(path_, offset, "the file ends");
-    out += got;
-    offset += got;
-    bytes -= got;
-  }
-  return absl::OkStatus();
+  TESSERA_ASSIGN_OR_RETURN(const int64_t got, ReadAt(path_, descriptor_, offset, bytes, to));
+  return got == bytes ? absl::OkStatus() : Damaged(path_, offset + got, "the file ends");
 }
 
 absl::Status SafetensorsFile::ReadHeader() {

@@ -78,8 +78,7 @@ absl::StatusOr<bool> DiffTensor(const CheckpointReader& a, const CheckpointReade
 }
 
 // Prints the lines of which only one has each.
-template <typename Lines>
-bool DiffLines(const Lines& a, const Lines& b) {
+bool DiffLines(const std::vector<std::string>& a, const std::vector<std::string>& b) {
   bool differ = false;
   for (size_t line = 0; line < std::max(a.size(), b.size()); ++line) {
     const std::string x = line < a.size() ? a[line] : "nothing";

@@ -125,14 +125,7 @@ absl::StatusOr<std::unique_ptr<Gpt2Weights>> OpenWeights(const std::string& from
 
 absl::StatusOr<Manifest::File> WriteImported(const Gpt2Weights& weights, const Model& model,
                                              const std::string& folder) {
-  std::vector<SavedPart> parts;
-  for (const Trainer::State state : Trainer::kStates) {
-    for (int u = 0; u < static_cast<int>(model.units.size()); ++u) {
-      for (int p = 0; p < static_cast<int>(model.units[u].parameters.size()); ++p) {
-        parts.push_back({state, u, p, 0, ElementsOf(model.units[u].parameters[p].shape)});
-      }
-    }
-  }
+  const std::vector<SavedPart> parts = AllParts(model);
   TESSERA_ASSIGN_OR_RETURN(ShardWriter writer,
                            ShardWriter::Create(folder, model, parts, /*rank=*/0, /*world=*/1));
   for (const SavedPart& part : parts) {

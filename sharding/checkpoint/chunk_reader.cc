@@ -12,6 +12,7 @@
 #include "absl/strings/str_cat.h"
 #include "core/atomic_file.h"
 #include "core/checksum.h"
+#include "core/read_at.h"
 #include "core/status.h"
 
 namespace tessera {
@@ -62,16 +63,10 @@ absl::Status ChunkReader::Load(int64_t chunk) {
   loaded_ = -1;
   const int64_t begin = chunk * kChunk;
   const int64_t end = std::min(begin + kChunk, file_.bytes);
-  for (int64_t at = begin; at < end;) {
-    const ssize_t got = pread(descriptor_, bytes_.get() + (at - begin), end - at, at);
-    if (got < 0 && errno == EINTR) continue;
-    if (got < 0) {
-      const absl::Status error =
-          FileError(path_, absl::StrCat("cannot read at offset ", at), errno);
-      return absl::DataLossError(error.message());
-    }
-    if (got == 0) return absl::DataLossError(absl::StrCat(path_, ": ends at offset ", at));
-    at += got;
+  const absl::StatusOr<int64_t> got = ReadAt(path_, descriptor_, begin, end - begin, bytes_.get());
+  if (!got.ok()) return absl::DataLossError(got.status().message());
+  if (*got < end - begin) {
+    return absl::DataLossError(absl::StrCat(path_, ": ends at offset ", begin + *got));
   }
   const uint64_t found =
       Checksum({reinterpret_cast<const char*>(bytes_.get()), static_cast<size_t>(end - begin)});

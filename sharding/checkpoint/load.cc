@@ -34,27 +34,18 @@ absl::Status CheckModel(const CheckpointReader& checkpoint, const Model& model) 
 absl::Status Load(const CheckpointReader& checkpoint, Trainer& trainer) {
   const Model& model = trainer.model();
   TESSERA_RETURN_IF_ERROR(CheckModel(checkpoint, model));
-  struct Target {
-    Trainer::State state = Trainer::State::kMaster;
-    int unit = 0;
-    int parameter = 0;
-  };
-  std::map<std::string, Target> targets;
-  for (const Trainer::State state : Trainer::kStates) {
-    for (int u = 0; u < static_cast<int>(model.units.size()); ++u) {
-      for (int p = 0; p < static_cast<int>(model.units[u].parameters.size()); ++p) {
-        targets[TensorName(model, state, u, p)] = {state, u, p};
-      }
-    }
+  std::map<std::string, SavedPart> targets;
+  for (const SavedPart& part : AllParts(model)) {
+    targets[TensorName(model, part.state, part.unit, part.parameter)] = part;
   }
   TESSERA_RETURN_IF_ERROR(checkpoint.Read(
       [&](const std::string& tensor) -> CheckpointReader::Range {
-        const Target& target = targets.at(tensor);
+        const SavedPart& target = targets.at(tensor);
         const ElementRange held = trainer.Held(target.state, target.unit, target.parameter);
         return {held.begin, held.end};
       },
       [&](const std::string& tensor, int64_t first, absl::Span<const float> values) {
-        const Target& target = targets.at(tensor);
+        const SavedPart& target = targets.at(tensor);
         return trainer.Write(target.state, target.unit, target.parameter, first, values);
       }));
   trainer.ResumeAfter(checkpoint.manifest().step);

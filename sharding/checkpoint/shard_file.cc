@@ -33,16 +33,24 @@ std::string TensorName(const Model& model, State state, int unit, int parameter)
   return absl::StrCat(NameOf(state), ".", spec.name, ".", spec.parameters[parameter].name);
 }
 
-std::vector<Manifest::Tensor> TensorsOf(const Model& model) {
-  std::vector<Manifest::Tensor> tensors;
+std::vector<SavedPart> AllParts(const Model& model) {
+  std::vector<SavedPart> parts;
   for (const State state : Trainer::kStates) {
     for (int u = 0; u < static_cast<int>(model.units.size()); ++u) {
       const std::vector<ParameterSpec>& parameters = model.units[u].parameters;
       for (int p = 0; p < static_cast<int>(parameters.size()); ++p) {
-        const Shape& shape = parameters[p].shape;
-        tensors.push_back({TensorName(model, state, u, p), {shape.begin(), shape.end()}});
+        parts.push_back({state, u, p, 0, ElementsOf(parameters[p].shape)});
       }
     }
+  }
+  return parts;
+}
+
+std::vector<Manifest::Tensor> TensorsOf(const Model& model) {
+  std::vector<Manifest::Tensor> tensors;
+  for (const auto& [state, unit, parameter, first, elements] : AllParts(model)) {
+    const Shape& shape = model.units[unit].parameters[parameter].shape;
+    tensors.push_back({TensorName(model, state, unit, parameter), {shape.begin(), shape.end()}});
   }
   return tensors;
 }

@@ -30,7 +30,9 @@ struct SavedPart {
 // "master.block.0.attn.c_attn.weight"
 std::string TensorName(const Model& model, Trainer::State state, int unit, int parameter);
 
-// All that a checkpoint of the model holds.
+// All that a checkpoint of the model holds: whole parameters, in all states; and as the
+// manifest lists it, in the same order.
+std::vector<SavedPart> AllParts(const Model& model);
 std::vector<Manifest::Tensor> TensorsOf(const Model& model);
 
 // What `rank` saves, in the order in which it stands in its file: of every unit, its shard
